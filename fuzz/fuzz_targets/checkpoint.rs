@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use flexor_ps::checkpoint::{Manifest, TableFile};
 use flexor_ps::layout::Layout;
-use flexor_ps::partition::Arriving;
+use flexor_ps::partition::PartitionImport;
 use flexor_ps::piece::Piece;
 use flexor_ps::placement::PartitionId;
 use flexor_ps::spec::{Initializer, ModelSpec, Optimizer, TableSpec};
@@ -29,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(Manifest::from_bytes(&manifest.to_bytes()).expect("what was read can be written"), manifest);
     }
     if let Ok(piece) = Piece::from_bytes(bytes) {
-        let _ = Arriving::new(&LAYOUT, PartitionId(0)).take(piece);
+        let _ = PartitionImport::new(&LAYOUT, PartitionId(0)).add(piece);
     }
     // The same behind a checksum, which no fuzzer guesses.
     if let Some((kind, contents)) = bytes.split_first()
@@ -38,9 +38,9 @@ fuzz_target!(|bytes: &[u8]| {
         let written = piece.to_bytes();
         let again = Piece::from_bytes(&written).expect("what was read can be written");
         assert_eq!(again.to_bytes(), written);
-        let mut arriving = Arriving::new(&LAYOUT, PartitionId(0));
-        arriving.take(Piece::from_bytes(HEAD).expect("the head of the corpus")).expect("the head comes first");
-        let _ = arriving.take(piece);
+        let mut arriving = PartitionImport::new(&LAYOUT, PartitionId(0));
+        arriving.add(Piece::from_bytes(HEAD).expect("the head of the corpus")).expect("the head comes first");
+        let _ = arriving.add(piece);
     }
     let mut read = |range: Range<u64>| {
         let range = range.start as usize..range.end as usize;
@@ -49,10 +49,10 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(file) = TableFile::open(bytes.len() as u64, &mut read) else { return };
     for partition in file.partitions() {
         let Ok(pieces) = file.pieces(partition, &mut read) else { continue };
-        let mut arriving = Arriving::new(&LAYOUT, partition);
+        let mut arriving = PartitionImport::new(&LAYOUT, partition);
         let arrived = pieces.into_iter().try_for_each(|piece| {
             let again = Piece::from_bytes(&piece.to_bytes()).expect("what was read can be written");
-            arriving.take(again)
+            arriving.add(again)
         });
         if arrived.is_ok() {
             let _ = arriving.finish();

@@ -32,17 +32,17 @@ static MODEL: LazyLock<ModelSpec> = LazyLock::new(|| {
     }
 });
 
-/// Everything is the one server's.
+/// The server is primary of everything.
 static PLAN: LazyLock<master::ServerPlan> = LazyLock::new(|| {
     let server = master::Server { name: "ps-0".to_owned(), incarnation: 1, address: "127.0.0.1:1".to_owned() };
-    let seat = master::Seat { owner: Some(0), backup: None, origin: 1, checkpoint: None, since: 1 };
-    let map = master::ServerMap {
+    let replicas = master::PartitionReplicas { primary: Some(0), backup: None, generation: 1, checkpoint: None, primary_since: 1 };
+    let map = master::PartitionMap {
         generation: 1,
         epoch: 1,
         servers: vec![server],
-        seats: vec![seat; PARTITIONS],
+        partitions: vec![replicas; PARTITIONS],
         model: serde_json::to_string(&*MODEL).expect("a model can be written"),
-        rewound: 0,
+        rewind_epoch: 0,
     };
     master::ServerPlan { map: Some(map), ..master::ServerPlan::default() }
 });
@@ -63,7 +63,7 @@ fuzz_target!(|bytes: &[u8]| {
 /// Sends a request, and once more, with a look at what it is about before, between and after.
 async fn send_twice(request: wire::Request) {
     let (server, _) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
-    server.plan(&PLAN).expect("the plan can be carried out");
+    server.apply_plan(&PLAN).expect("the plan can be carried out");
     let look = look(&request);
     let numbered = |id: u64, request: &wire::Request| wire::Request { id, ..request.clone() };
     let requests =
@@ -84,11 +84,11 @@ async fn send_twice(request: wire::Request) {
             assert!(pushed.parts.iter().all(|part| part.outcome() != Outcome::Unspecified));
             if push.batch.is_some() {
                 let Some(Answer::Pushed(again)) = answers.get(&4) else { panic!("{:?}", answers.get(&4)) };
-                assert!(again.parts.iter().all(|part| part.outcome() != Outcome::Taken), "{again:?}");
+                assert!(again.parts.iter().all(|part| part.outcome() != Outcome::Applied), "{again:?}");
                 assert_eq!(between, after, "what comes again is not applied again");
             }
-            if push.rewound.is_some() {
-                assert_eq!(before, after, "no step was taken");
+            if push.rewind_epoch.is_some() {
+                assert_eq!(before, after, "no step is committed");
             }
         }
         (Some(Op::Pull(pull)), Some(Answer::Pulled(pulled))) => {

@@ -85,7 +85,7 @@ async fn master() -> Master {
         state: None,
         token: None,
         plain_store: false,
-        servers: flexor_engine::psmembers::Settings::default(),
+        servers: flexor_engine::ps_membership::Settings::default(),
         checkpoints: None,
     };
     Master::open(config, Ports { grpc, store, http }, &Faults::off()).expect("nothing is read")

@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: races against the programs Flexor replaces, both sides in one run.
+//! `cargo xtask bench`: races Flexor against the programs that it replaces, both sides in one run.
 //!
-//! A [`Race`] measures and returns [`Row`]s; this module prints them and writes `target/bench/NAME.json`. Numbers are
-//! printed and kept, never asserted: what must hold on every machine is a test.
+//! A [`Race`] measures and returns [`Row`]s. This module prints them and writes `target/bench/NAME.json`. Numbers are
+//! printed and kept, never asserted: a claim that must hold on every machine is a test.
 
 mod dlrover_master;
 mod fleet;
@@ -54,7 +54,7 @@ pub(crate) struct BenchArgs {
     filter: Option<String>,
 }
 
-/// How often each side runs when nobody says.
+/// The default number of repeats.
 const REPEATS: u32 = 7;
 
 /// One race.
@@ -70,7 +70,7 @@ struct Race {
 enum Run {
     /// As one.
     Whole(fn(repeats: u32) -> Result<Vec<Row>>),
-    /// All of its parts, or those with something in their name; so often when nobody says.
+    /// All of its parts, or those whose name contains the filter; with its own default of repeats.
     Parts { run: fn(repeats: u32, filter: Option<&str>) -> Result<Vec<Row>>, repeats: u32 },
 }
 

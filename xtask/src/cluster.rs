@@ -1,7 +1,7 @@
-//! `cargo xtask cluster`: a Kubernetes cluster with fake nodes to play with, on this machine.
+//! `cargo xtask cluster`: a Kubernetes cluster with fake nodes to experiment with, on this machine.
 //!
-//! It is the cluster of the tests, kept by a process in the background ([`holder`]) instead of by a test. What the
-//! other commands need to know about it stands in a small file ([`state`]).
+//! It is the cluster of the tests, owned by a background process ([`holder`]) instead of a test. A small file
+//! ([`state`]) holds what the other commands need.
 
 mod holder;
 mod name;
@@ -97,7 +97,6 @@ impl NodeArgs {
     }
 }
 
-/// Does what the command says.
 pub(crate) fn run(args: ClusterArgs) -> Result<()> {
     let files = ClusterFiles::locate(args.name)?;
     match args.command {
@@ -153,7 +152,7 @@ fn shell(state: &ClusterState) -> Result<()> {
         }
         None => Command::new(&shell),
     };
-    // Only comes back when the shell could not be started.
+    // Returns only when the shell could not be started.
     let error = command.envs(state.environment()).exec();
     Err(error).with_context(|| format!("cannot start {}", shell.display()))
 }

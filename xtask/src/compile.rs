@@ -1,6 +1,6 @@
-//! Runs cargo and learns from its messages what was compiled, so that no path is guessed from folder names.
+//! Runs cargo and reads the built artifacts from its messages, so that no path is guessed from folder names.
 //!
-//! `test` builds its test programs with it, `bench` the program it races with.
+//! `test` builds its test programs with it, `bench` the program that it measures.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::packages::cargo;
 
-/// What cargo says about one compiled target, as far as we read it.
+/// The fields of cargo's message about one compiled target.
 #[derive(Deserialize)]
 pub(crate) struct Artifact {
     pub(crate) manifest_path: PathBuf,
@@ -43,7 +43,8 @@ pub(crate) fn flexor(root: &Path, profile: &str) -> Result<PathBuf> {
     built.and_then(|artifact| artifact.executable).context("cargo built no program called flexor")
 }
 
-/// Runs cargo with its progress on the terminal and collects what it compiled; `what` names it in the line at the end.
+/// Runs cargo with its progress on the terminal and collects the compiled targets; `what` names them in the line at the
+/// end.
 pub(crate) fn run(root: &Path, what: &str, arguments: &[&str]) -> Result<Vec<Artifact>> {
     let started = Instant::now();
     let mut child = cargo()
@@ -63,7 +64,7 @@ pub(crate) fn run(root: &Path, what: &str, arguments: &[&str]) -> Result<Vec<Art
     Ok(artifacts)
 }
 
-/// The artifact in one line of cargo's output; other lines (build scripts, the end) say nothing of interest.
+/// The artifact in one line of cargo's output; `None` for other lines (build scripts, the end).
 pub(crate) fn artifact(line: &str) -> Result<Option<Artifact>> {
     #[derive(Deserialize)]
     struct Message {

@@ -1,11 +1,11 @@
-//! `cargo xtask demo`: what Flexor does, shown on this machine with real programs.
+//! `cargo xtask demo`: shows on this machine, with real programs, what Flexor does.
 //!
-//! A demo starts everything itself, does to it what happens in clusters, tells what came of it, and ends everything. It
-//! proves nothing that a test does not: it is for people who want to see it.
+//! A demo starts every process itself, injects the faults that happen in clusters, prints the outcome, and ends every
+//! process. It proves nothing beyond the tests: it is for people who want to watch.
 
 mod narrator;
+mod progress;
 mod torchrun;
-mod training;
 
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ logs. docs/guide/torchrun.md tells the rest.")]
     Torchrun,
 }
 
-/// Shows a demo; fails when what it shows does not happen.
+/// Shows a demo; fails when the shown behaviour does not happen.
 pub(crate) fn run(args: DemoArgs) -> Result<ExitCode> {
     match args.demo {
         Demo::Torchrun => torchrun::run(),

@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: feeds a parser with random input for a while.
 //!
 //! The targets are the files of `fuzz/fuzz_targets/`, a workspace of its own, because they are compiled with coverage
-//! counters. Inputs that once mattered are checked in under `fuzz/corpus/` and replayed by the unit tier; what a run
-//! discovers by itself stays in the cache folder, so that the next run goes on from there.
+//! counters. `fuzz/corpus/` has checked-in inputs that once mattered; the unit tier replays them. The inputs that a run
+//! discovers stay in the cache folder, where the next run continues from them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: FuzzArgs) -> Result<()> {
     ensure!(targets.contains(&target), "no fuzz target '{target}'; there are: {}", targets.join(", "));
     let cache = cache_dir()?;
     let program = ensure_cargo_fuzz(&cache.join("cargo-tools"))?;
-    // libFuzzer writes what it discovers into the first folder and only reads the others.
+    // libFuzzer writes discovered inputs into the first folder and only reads the others.
     let discovered = cache.join("fuzz").join(&target);
     std::fs::create_dir_all(&discovered).with_context(|| format!("cannot make {}", discovered.display()))?;
     let cargo_fuzz = |chore: &str| {
@@ -98,7 +98,7 @@ fn ensure_cargo_fuzz(folder: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     #[test]
     fn every_target_of_the_project_has_seeds_and_an_entry_in_its_manifest() {
@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn targets_are_the_files_of_their_folder() {
-        let folder = MadeUp::with(&[("fuzz/fuzz_targets/b.rs", ""), ("fuzz/fuzz_targets/a.rs", ""), ("fuzz/x.rs", "")]);
+        let folder =
+            TestFolder::with(&[("fuzz/fuzz_targets/b.rs", ""), ("fuzz/fuzz_targets/a.rs", ""), ("fuzz/x.rs", "")]);
         assert_eq!(targets(&folder.tree()), ["a", "b"]);
     }
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask gen`: files written from the code, checked in so that people can read and apply them.
 //!
-//! A [`Page`] renders one or more files from the crates' own tables; `gen` writes them, `gen --check` (and the unit
-//! tier) fails while a checked-in file says something else. A page may own a folder, where a file without a source is
-//! wrong too.
+//! A [`Page`] renders one or more files from the crates' own tables. `gen` writes them; `gen --check` (and the unit
+//! tier) fails while a checked-in file differs. A page may own a folder; a file without a source in it also fails the
+//! check.
 
 mod cli;
 mod crds;
@@ -27,7 +27,7 @@ pub(crate) struct GenArgs {
     check: bool,
 }
 
-/// What to do about a complaint of [`stale`].
+/// The remedy for a complaint of [`stale`].
 pub(crate) const REMEDY: &str = "run: cargo xtask gen";
 
 const ALL_CURRENT: &str = "all current";
@@ -35,11 +35,11 @@ const ALL_CURRENT: &str = "all current";
 /// Rendered files with their text; paths are relative to the root.
 type Files = Vec<(PathBuf, String)>;
 
-/// Something rendered from the code.
+/// Files rendered from the code.
 pub(crate) struct Page {
     /// Short and stable: it is the test's name in the unit tier.
     pub(crate) name: &'static str,
-    /// The folder that holds nothing but this page's files, and their extension.
+    /// The folder that holds only this page's files, and their extension.
     owns: Option<(&'static str, &'static str)>,
     render: fn(&Tree) -> Result<Files>,
 }
@@ -78,7 +78,7 @@ pub(crate) fn run(args: GenArgs) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with the checked-in files of a page; nothing when they are current.
+/// The complaints about the checked-in files of a page; empty when they are current.
 pub(crate) fn stale(tree: &Tree, page: &Page) -> Result<Vec<String>> {
     let files = (page.render)(tree)?;
     let mut complaints = Vec::new();
@@ -96,7 +96,7 @@ pub(crate) fn stale(tree: &Tree, page: &Page) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
-/// Writes what differs, removes what nothing generates, and says so.
+/// Writes changed files, removes files without a source, and reports both.
 fn write(tree: &Tree, page: &Page) -> Result<Vec<String>> {
     let files = (page.render)(tree)?;
     let mut changes = Vec::new();
@@ -133,7 +133,7 @@ fn orphans<'a>(tree: &'a Tree, page: &'a Page, files: &'a [(PathBuf, String)]) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     const PAGE: Page = Page {
         name: "p",
@@ -141,13 +141,13 @@ mod tests {
         render: |_| Ok(vec![("out/a.yaml".into(), "a: 1\nb: 2\n".into())]),
     };
 
-    fn complaints(folder: &MadeUp) -> String {
+    fn complaints(folder: &TestFolder) -> String {
         stale(&folder.tree(), &PAGE).unwrap().join("\n")
     }
 
     #[test]
-    fn what_gen_writes_passes_the_check() {
-        let folder = MadeUp::with(&[("out/sub/old.yaml", "left over"), ("out/README.md", "by hand")]);
+    fn files_written_by_gen_pass_the_check() {
+        let folder = TestFolder::with(&[("out/sub/old.yaml", "left over"), ("out/README.md", "by hand")]);
         assert_eq!(write(&folder.tree(), &PAGE).unwrap(), ["wrote out/a.yaml", "removed out/sub/old.yaml"]);
         assert_eq!(complaints(&folder), "");
         assert!(folder.tree().contains("out/README.md"), "only the page's own kind of file is its own");
@@ -156,18 +156,18 @@ mod tests {
 
     #[test]
     fn a_file_edited_by_hand_fails_the_check_and_is_shown() {
-        let folder = MadeUp::with(&[("out/a.yaml", "a: 1\nb: 3\n")]);
+        let folder = TestFolder::with(&[("out/a.yaml", "a: 1\nb: 3\n")]);
         assert_eq!(complaints(&folder), "out/a.yaml: not current\n  line 2\n  - b: 3\n  + b: 2");
     }
 
     #[test]
     fn a_missing_file_fails_the_check() {
-        assert_eq!(complaints(&MadeUp::with(&[])), "out/a.yaml: missing");
+        assert_eq!(complaints(&TestFolder::with(&[])), "out/a.yaml: missing");
     }
 
     #[test]
     fn a_file_that_nothing_generates_fails_the_check() {
-        let folder = MadeUp::with(&[("out/a.yaml", "a: 1\nb: 2\n"), ("out/b.yaml", "")]);
+        let folder = TestFolder::with(&[("out/a.yaml", "a: 1\nb: 2\n"), ("out/b.yaml", "")]);
         assert_eq!(complaints(&folder), "out/b.yaml: nothing generates it");
     }
 }

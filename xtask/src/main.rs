@@ -52,7 +52,7 @@ enum Chore {
     Bench(bench::BenchArgs),
     /// See what Flexor does, with real programs on this machine
     Demo(demo::DemoArgs),
-    /// Do harm to jobs on this machine, seed after seed, and see that each ends well
+    /// Inject faults into jobs on this machine, seed after seed, and check that each succeeds
     Soak(soak::SoakArgs),
     /// Feed a parser with random input
     Fuzz(fuzz::FuzzArgs),

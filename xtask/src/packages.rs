@@ -1,7 +1,7 @@
 //! The workspace's packages as cargo sees them.
 //!
-//! `tidy` asks here who depends on whom and under which licence, `test` and `fuzz` which cargo to call. Versions and
-//! features stay cargo's business.
+//! `tidy` reads dependencies and licences from here, `test` and `fuzz` the cargo to call. Versions and features stay
+//! cargo's business.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,24 +25,24 @@ pub(crate) struct Package {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     #[serde(rename = "kind", default)]
-    pub(crate) used: Use,
+    pub(crate) used: DependencyKind,
 }
 
-/// What a package needs a dependency for. Cargo says `null` for the ordinary kind.
+/// The kind of a dependency. Cargo writes `null` for the normal kind.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum DependencyKind {
     #[default]
     Normal,
     Build,
     Tests,
 }
 
-impl<'de> Deserialize<'de> for Use {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Use, D::Error> {
+impl<'de> Deserialize<'de> for DependencyKind {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<DependencyKind, D::Error> {
         match Option::<String>::deserialize(deserializer)?.as_deref() {
-            None | Some("normal") => Ok(Use::Normal),
-            Some("build") => Ok(Use::Build),
-            Some("dev") => Ok(Use::Tests),
+            None | Some("normal") => Ok(DependencyKind::Normal),
+            Some("build") => Ok(DependencyKind::Build),
+            Some("dev") => Ok(DependencyKind::Tests),
             Some(other) => Err(serde::de::Error::custom(format!("unknown kind of dependency '{other}'"))),
         }
     }
@@ -53,8 +53,8 @@ pub(crate) fn read(root: &Path) -> Result<Vec<Package>> {
     metadata(root, &["--no-deps", "--offline"])
 }
 
-/// Reads the packages of the workspace and all that `Cargo.lock` names, for every platform. What another platform needs
-/// may have to be downloaded first.
+/// Reads the packages of the workspace and all that `Cargo.lock` names, for every platform. Cargo may have to download
+/// packages of other platforms.
 pub(crate) fn read_with_dependencies(root: &Path) -> Result<Vec<Package>> {
     metadata(root, &["--locked"])
 }

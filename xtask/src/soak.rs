@@ -1,7 +1,7 @@
-//! `cargo xtask soak`: jobs under `flexor run --chaos`, one seed after the other, each of which has to end well.
+//! `cargo xtask soak`: runs jobs under `flexor run --chaos`, one seed after the other; each must succeed.
 //!
-//! A job that fails leaves its folder behind, with what was printed, the logs of every pod that ever was, and the list of
-//! acts, so that it can be done again. What must be true of a job is told where it is made ([`program`]).
+//! A failed job keeps its folder, with its output, the logs of every pod, and the list of faults, so that it can be
+//! replayed. [`program`] defines what must be true of a job.
 
 mod logs;
 mod program;

@@ -1,4 +1,4 @@
-//! Rust source reduced to what the compiler acts on, so that a search does not stop at a comment or a message.
+//! Rust source reduced to what the compiler acts on, so that a search does not match comments or messages.
 //!
 //! [`code_only`] blanks comments and literals, [`without_tests`] blanks `#[cfg(test)]` items as well; both keep every
 //! line where it was. [`imports`] spells out grouped `use` items. This is a scanner for `tidy`, not a parser: it
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn test_items_are_blanked_and_what_follows_is_kept() {
+    fn test_items_are_blanked_and_the_following_code_is_kept() {
         let code = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { {} } }\nfn c() {}\n#[cfg(test)]\nuse x;\nfn d() {}\n";
         let kept = without_tests(code);
         assert_eq!(kept.split_whitespace().collect::<Vec<_>>().join(" "), "fn a() {} fn c() {} fn d() {}");

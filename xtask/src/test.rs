@@ -1,9 +1,9 @@
 //! `cargo xtask test`: builds everything once and runs the tests tier by tier.
 //!
-//! Flow: [`build`] compiles the test programs, [`tier`] sorts their tests, [`program`] runs one program and listens,
-//! [`house_checks`] adds `tidy` and `gen --check` to the unit tier, [`report`] adds up. What a test needs beyond the
-//! binary (clusters, namespaces) it makes itself; only what is slow the first time is made by [`preparation`], before the
-//! clock of the tests runs.
+//! Flow: [`build`] compiles the test programs, [`tier`] sorts their tests, [`program`] runs one program and reads its
+//! events, [`house_checks`] adds `tidy` and `gen --check` to the unit tier, [`report`] adds up. A test makes what it
+//! needs beyond the binary (clusters, namespaces) itself. [`preparation`] makes only what is slow the first time,
+//! before the clock of the tests runs.
 
 mod build;
 mod house_checks;
@@ -97,9 +97,9 @@ fn run_tier(tier: Tier, chosen: &[(&TestProgram, &[String])], flexor: &Path, rep
     Ok(())
 }
 
-/// Runs tests that failed once more, each alone. Most of ours are about real processes in real time, and machines are
-/// shared: one stall must not hide what the other two thousand tests say. What passes only then is named in the closing
-/// report as a defect to mend. Where many fail it was no stall, and nothing is run again.
+/// Runs failed tests once more, each alone. Most of ours are about real processes in real time, and machines are
+/// shared: one stall must not hide the results of the other two thousand tests. The closing report names each test that
+/// passes only then as a defect to mend. Where many fail it was no stall, and nothing is run again.
 fn give_a_second_chance(program: &TestProgram, flexor: &Path, tier: Tier, outcomes: &mut [Outcome]) -> Result<()> {
     let failed: Vec<_> = outcomes.iter_mut().filter(|outcome| outcome.verdict == Verdict::Failed).collect();
     if failed.len() > SECOND_CHANCES {

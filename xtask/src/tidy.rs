@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the rules of the house that the compiler does not know.
+//! `cargo xtask tidy`: the rules of the project that the compiler does not know.
 //!
-//! Each check is one file below and reads the project through a [`Tree`]; the list here is what the command and the
-//! unit tier run. A check finds facts about the checkout. Style belongs to rustfmt and clippy, not here.
+//! Each check is one file below and reads the project through a [`Tree`]; the command and the unit tier run the list
+//! here. A check finds facts about the checkout. Style belongs to rustfmt and clippy, not here.
 
 mod crate_graph;
 mod doc_links;
@@ -42,13 +42,13 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { name: "machine_paths", rule: "no path of one person's machine", run: machine_paths::check },
 ];
 
-/// Something a check saw.
+/// A finding of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) weight: Weight,
     /// `path`, `path:line` or the name of a crate.
-    pub(crate) place: String,
-    /// What is wrong and what to do about it.
+    pub(crate) location: String,
+    /// The problem and the remedy.
     pub(crate) message: String,
 }
 
@@ -57,27 +57,27 @@ pub(crate) struct Finding {
 pub(crate) enum Weight {
     /// The tree may not be committed like this.
     Fails,
-    /// Worth a look, no more.
+    /// For information only.
     Noted,
 }
 
 impl Finding {
-    pub(crate) fn fails(place: impl ToString, message: impl Into<String>) -> Finding {
-        Finding { weight: Weight::Fails, place: place.to_string(), message: message.into() }
+    pub(crate) fn fails(location: impl ToString, message: impl Into<String>) -> Finding {
+        Finding { weight: Weight::Fails, location: location.to_string(), message: message.into() }
     }
 
-    pub(crate) fn noted(place: impl ToString, message: impl Into<String>) -> Finding {
-        Finding { weight: Weight::Noted, place: place.to_string(), message: message.into() }
+    pub(crate) fn noted(location: impl ToString, message: impl Into<String>) -> Finding {
+        Finding { weight: Weight::Noted, location: location.to_string(), message: message.into() }
     }
 }
 
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
+        write!(f, "{}: {}", self.location, self.message)
     }
 }
 
-/// Runs every check and prints what it found.
+/// Runs every check and prints its findings.
 pub(crate) fn run() -> Result<()> {
     let tree = Tree::of_project()?;
     let mut failed = Vec::new();

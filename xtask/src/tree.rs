@@ -1,7 +1,7 @@
 //! The files of a checkout: what git tracks or would track, relative to the root and in a fixed order.
 //!
-//! Every check of `tidy` and every page of `gen` reads the project through a [`Tree`], so that its tests can hand it a
-//! small made-up folder. It is not for build outputs: what git ignores does not exist here.
+//! Every check of `tidy` and every page of `gen` reads the project through a [`Tree`], so that its tests can use a
+//! small test folder. Build outputs are not included: files that git ignores do not exist here.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -72,7 +72,7 @@ impl Tree {
 ///
 /// Asked at run time: checkouts that share a target folder share this program too, whichever of them it was built from.
 pub(crate) fn project_root() -> Result<PathBuf> {
-    // `cargo xtask` and `cargo test` both say where this package lies; a program started by hand asks cargo.
+    // `cargo xtask` and `cargo test` both set the path of this package; a program started by hand asks cargo.
     match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(package) => root_above(Path::new(&package)),
         None => located_root(),
@@ -132,23 +132,23 @@ fn walk(root: &Path, folder: &Path, files: &mut BTreeSet<PathBuf>) -> Result<()>
 }
 
 #[cfg(test)]
-pub(crate) mod made_up {
+pub(crate) mod test_folder {
     //! Small folders for the tests of checks and pages.
 
     use super::Tree;
 
     /// A folder with the given files; it is removed when the value is dropped.
-    pub(crate) struct MadeUp {
+    pub(crate) struct TestFolder {
         folder: tempfile::TempDir,
     }
 
-    impl MadeUp {
-        pub(crate) fn with(files: &[(&str, &str)]) -> MadeUp {
-            let made_up = MadeUp { folder: tempfile::tempdir().unwrap() };
+    impl TestFolder {
+        pub(crate) fn with(files: &[(&str, &str)]) -> TestFolder {
+            let test_folder = TestFolder { folder: tempfile::tempdir().unwrap() };
             for (path, text) in files {
-                made_up.write(path, text);
+                test_folder.write(path, text);
             }
-            made_up
+            test_folder
         }
 
         pub(crate) fn write(&self, path: &str, text: &str) {
@@ -165,12 +165,12 @@ pub(crate) mod made_up {
 
 #[cfg(test)]
 mod tests {
-    use super::made_up::MadeUp;
+    use super::test_folder::TestFolder;
     use super::*;
 
     #[test]
     fn the_root_is_found_from_any_package_of_the_checkout() {
-        let folder = MadeUp::with(&[("xtask/Cargo.toml", ""), ("crates/a/Cargo.toml", "")]);
+        let folder = TestFolder::with(&[("xtask/Cargo.toml", ""), ("crates/a/Cargo.toml", "")]);
         let root = folder.tree().root().to_owned();
         assert_eq!(root_above(&root.join("xtask")).unwrap(), root);
         assert_eq!(root_above(&root.join("crates/a")).unwrap(), root);
@@ -178,27 +178,27 @@ mod tests {
 
     #[test]
     fn a_folder_of_another_project_is_refused_by_name() {
-        let folder = MadeUp::with(&[("Cargo.toml", "")]);
+        let folder = TestFolder::with(&[("Cargo.toml", "")]);
         let error = root_above(folder.tree().root()).unwrap_err().to_string();
         assert!(error.contains(&folder.tree().root().display().to_string()), "{error}");
         assert!(error.contains("cargo xtask"), "{error}");
     }
 
     #[test]
-    fn without_word_from_cargo_the_root_is_that_of_the_folder_one_stands_in() {
+    fn without_cargo_variables_the_root_is_found_from_the_working_directory() {
         assert_eq!(located_root().unwrap(), project_root().unwrap());
     }
 
     #[test]
     fn build_outputs_are_not_part_of_the_project() {
-        let folder = MadeUp::with(&[("src/lib.rs", ""), ("target/debug/junk.rs", ""), (".git/config", "")]);
+        let folder = TestFolder::with(&[("src/lib.rs", ""), ("target/debug/junk.rs", ""), (".git/config", "")]);
         std::fs::remove_file(folder.tree().root().join(".git/config")).unwrap();
         assert_eq!(folder.tree().files().collect::<Vec<_>>(), [Path::new("src/lib.rs")]);
     }
 
     #[test]
-    fn git_decides_what_belongs_where_there_is_a_repository() {
-        let folder = MadeUp::with(&[(".gitignore", "/out\n"), ("out/x.rs", ""), ("kept.rs", ""), ("gone.rs", "")]);
+    fn in_a_repository_git_decides_which_files_belong() {
+        let folder = TestFolder::with(&[(".gitignore", "/out\n"), ("out/x.rs", ""), ("kept.rs", ""), ("gone.rs", "")]);
         let root = folder.tree().root().to_owned();
         let git = |arguments: &[&str]| {
             let status = Command::new("git").args(arguments).current_dir(&root).output().unwrap().status;

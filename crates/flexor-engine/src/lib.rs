@@ -8,7 +8,8 @@ pub mod controller;
 pub mod evaluation;
 pub mod ledger;
 pub mod nodes;
-pub mod psmembers;
+pub mod pod_status;
+pub mod ps_membership;
 pub mod render;
 pub mod rendezvous;
 

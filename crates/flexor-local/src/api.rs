@@ -1,21 +1,21 @@
-//! What the verbs of another terminal speak to: a socket in the cluster's folder that only its owner can open.
+//! The API of the laptop cluster: gRPC over a socket in its state directory, which only its owner can open.
 //!
-//! [`serve`] stands beside the cluster and shows it as Kubernetes would, object by object, and takes wishes; [`Client`] is
-//! the other end. The verbs see nothing of the cluster but those objects, so that a client of a Kubernetes cluster can
-//! stand in this one's place.
+//! [`serve`] runs beside the cluster. It shows the cluster's objects in the shape that Kubernetes gives them and takes
+//! requests; [`Client`] is the other end. The verbs see nothing but those objects, so a client of a Kubernetes cluster
+//! can replace this one.
 
-mod about;
 mod client;
-mod conversation;
-mod holder;
+mod cluster_info;
+mod cluster_process;
+mod connections;
 mod logs;
 mod notes;
 mod objects;
 mod processes;
+mod resource_watch;
 mod service;
-mod socket;
+mod socket_path;
 mod usage;
-mod watching;
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -31,43 +31,43 @@ use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnixListenerStream;
 
-pub use self::client::{Change, Client, ClientError, LogOptions, Printed};
-use self::conversation::Conversations;
-pub use self::holder::Holder;
+pub use self::client::{Change, Client, ClientError, LogChunk, LogOptions};
+pub use self::cluster_process::ClusterProcess;
+use self::connections::Connections;
 pub use self::objects::REPLACED_ANNOTATION;
 use self::service::Service;
-use self::socket::Reach;
+use self::socket_path::SocketPath;
 use crate::cluster::Cluster;
 use crate::state_dir::StateDir;
 pub use flexor_wire::local::v1::{Outcome, Resource};
 
-/// Whoever still reads what was printed has so long to come to the end.
+/// Clients that still read an answer have this long to read it to its end.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-/// Serves until it is dropped.
-pub struct Served {
+/// The running API server. Dropping it closes the socket.
+pub struct ApiServer {
     socket: PathBuf,
     closing: watch::Sender<bool>,
-    open: Conversations,
+    open: Connections,
     server: JoinHandle<()>,
 }
 
-/// Serves a cluster in its folder. To be called inside a runtime.
+/// Serves a cluster on the socket of its state directory. Has to be called inside a runtime.
 ///
 /// # Errors
 ///
-/// The socket cannot be made.
-pub fn serve(cluster: Cluster) -> io::Result<Served> {
+/// The socket cannot be created.
+pub fn serve(cluster: Cluster) -> io::Result<ApiServer> {
     let socket = cluster.state_dir().socket();
     let listener = listen(cluster.state_dir())?;
     let owner = geteuid().as_raw();
-    // The mode of the file says so already; this also holds for whoever was quicker than that.
+    // The file's mode keeps others out already; this also holds for one that connected before the mode was set.
     let is_owner = move |stream: &UnixStream| stream.peer_cred().is_ok_and(|peer| [0, owner].contains(&peer.uid()));
-    let open = Conversations::new();
+    let open = Connections::new();
     let begin = {
         let open = open.clone();
         move |stream: io::Result<UnixStream>| {
-            stream.ok().filter(is_owner).map(|stream| io::Result::Ok(open.begin(stream)))
+            stream.ok().filter(is_owner).map(|stream| io::Result::Ok(open.add(stream)))
         }
     };
     let streams = UnixListenerStream::new(listener).filter_map(begin);
@@ -77,29 +77,29 @@ pub fn serve(cluster: Cluster) -> io::Result<Served> {
         tonic::transport::Server::builder().add_service(LocalServer::new(service)).serve_with_incoming(streams);
     let server = tokio::spawn(async move {
         if let Err(error) = server.await {
-            tracing::error!(%error, "other terminals cannot be answered any more");
+            tracing::error!(%error, "the API server has ended: other terminals get no answers");
         }
     });
-    Ok(Served { socket, closing, open, server })
+    Ok(ApiServer { socket, closing, open, server })
 }
 
-impl Served {
-    /// Ends once everybody has the answers that were asked for, which takes no longer than a moment.
+impl ApiServer {
+    /// Ends the watches and waits, for at most two seconds, until clients have read their answers.
     pub async fn finish(self) {
         self.closing.send_replace(true);
-        let _ = tokio::time::timeout(LAST_ANSWERS, self.open.end()).await;
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.open.all_closed()).await;
     }
 }
 
-impl Drop for Served {
+impl Drop for ApiServer {
     fn drop(&mut self) {
         self.server.abort();
-        // Whoever comes now finds that nothing runs here, which is so.
+        // A client that connects from now on finds that no cluster runs here.
         let _ = fs::remove_file(&self.socket);
     }
 }
 
-/// A socket for its owner alone, in the place of any that an earlier cluster left.
+/// Binds a socket that only its owner can open. It replaces one that an earlier cluster left.
 fn listen(state_dir: &StateDir) -> io::Result<UnixListener> {
     let path = state_dir.socket();
     let half = path.with_extension("half");
@@ -107,7 +107,7 @@ fn listen(state_dir: &StateDir) -> io::Result<UnixListener> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
     }
-    let listener = UnixListener::bind(Reach::of(&half)?.path())?;
+    let listener = UnixListener::bind(SocketPath::of(&half)?.path())?;
     fs::set_permissions(&half, Permissions::from_mode(0o600))?;
     fs::rename(&half, path)?;
     Ok(listener)

@@ -1,26 +1,23 @@
-//! The cluster: what there is, and the loop that has the controller decide about it and does what it says.
+//! The cluster: the state of its jobs and pods, and the loop that lets the controller act on them.
 //!
-//! One thread of thought owns everything ([`Cluster::run`]); others look at a copy ([`Cluster::view`]) and hand in wishes.
-//! Nothing polls: pods announce themselves by the files of their parents, parents by their end, time by when the
-//! controller wants to look again.
+//! One task runs the loop ([`Cluster::run`]). Others read the state ([`Cluster::read`]) and hand in API requests, which the
+//! loop acts on. Everything is behind one lock; nothing waits while it is held.
 
 mod admission;
 mod chaos;
 mod driver;
 mod events;
 mod executor;
-mod feed;
 mod job;
 mod master_feed;
 mod objects;
 mod pod;
 mod pod_history;
 mod pod_renderer;
+mod pod_status;
 mod requests;
 mod scheduler;
-mod statuses;
-mod timeline;
-mod training_status;
+mod status_watch;
 mod view;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -30,6 +27,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use flexor_control::MasterFeed;
+pub use flexor_control::{
+    Activity, Evaluations, Learning, PsClusterStatus, PsServerStatus, Records, Scores, Span, Split, Timeline,
+    TrainingStatus, Updates,
+};
 use flexor_engine::Cause;
 use flexor_model::{Quantity, UnixTime};
 use serde::{Deserialize, Serialize};
@@ -40,67 +42,59 @@ pub use self::job::{JobKey, JobRecord, PlanRecord};
 pub use self::pod::{PendingReason, PodRecord};
 pub use self::pod_history::PodRun;
 pub use self::requests::{ApiError, ApplyOutcome};
-pub use self::timeline::{Activity, Span, Split, Timeline};
-pub use self::training_status::{
-    Evaluations, Learning, PsClusterStatus, PsServerStatus, Records, Scores, TrainingStatus, Updates,
-};
 pub use self::view::{Everything, JobView, PodView};
 use crate::limits::{self, MemoryLimits};
 use crate::objects::Objects;
 use crate::pods::address_pool::AddressPool;
 use crate::state_dir::{StateDir, StateDirError, StateDirLock};
 
-/// How a cluster is run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Its folder.
     pub state_dir: StateDir,
-    /// This program.
+    /// The program that runs pod supervisors and masters: this one.
     pub flexor: PathBuf,
-    /// The word that leads to [`crate::supervisor::run`].
+    /// The subcommand of that program which calls [`crate::supervisor::run`].
     pub pod_word: &'static str,
-    /// Where programs run that name no folder.
+    /// The working directory of containers that name none.
     pub folder: PathBuf,
-    /// What every program finds in its environment.
+    /// Environment variables of every container.
     pub base: BTreeMap<String, String>,
-    /// Pods end when the cluster does, however it ends.
+    /// Pods end when the process of the cluster does, even if it is killed.
     pub ephemeral: bool,
-    /// How many CPUs are given out to pods; without a number, as many as they ask for.
+    /// The CPUs that pods may request together; no limit if none is given.
     pub cpus: Option<Quantity>,
-    /// It has no terminal, and stays when no job is left.
+    /// The cluster has no terminal, and goes on when no job is left.
     pub background: bool,
-    /// How the memory of containers is to be limited.
+    /// The way to limit the memory of containers.
     pub limits: limits::LimitsMode,
-    /// Masters follow a file of faults, for a [`crate::chaos::Hand`] to write.
+    /// Masters read a file of faults, which the injector of [`crate::chaos`] writes.
     pub chaos: bool,
 }
 
-/// Something that happened.
+/// An event about a job or one of its pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterEvent {
-    /// Counts the events of the cluster, from 1.
+    /// The events of a cluster are numbered from 1.
     pub number: u64,
     /// When it happened.
     pub at: UnixTime,
-    /// Of which job.
     pub job: JobKey,
-    /// About a pod; else about the job.
+    /// None if the event is about the job.
     pub pod: Option<String>,
-    /// What, and why.
     pub cause: Cause,
 }
 
-/// A laptop cluster.
+/// A handle of a laptop cluster.
 #[derive(Clone)]
 pub struct Cluster(Arc<Inner>);
 
 struct Inner {
     options: Options,
     state: Mutex<State>,
-    /// Counts what has changed.
+    /// Counts changes that readers can see.
     changed: watch::Sender<u64>,
-    /// Rung when there is something to decide.
+    /// Wakes the loop.
     notified: Notify,
     /// When this process took it over.
     since: UnixTime,
@@ -108,32 +102,30 @@ struct Inner {
     _lock: StateDirLock,
 }
 
-/// Everything that is there.
 #[derive(Default)]
 struct State {
     jobs: BTreeMap<JobKey, JobRecord>,
-    /// By unique id.
+    /// By uid.
     pods: BTreeMap<String, PodRecord>,
     /// ConfigMaps, Secrets and PriorityClasses.
     objects: Objects,
     addresses: AddressPool,
     events: Events,
-    /// Those that are not there any more, oldest first.
-    gone: VecDeque<PodRun>,
-    /// Where each job's master is told how its pods stand.
-    feeds: BTreeMap<JobKey, feed::Feed>,
-    /// The sockets of those that keep their place, by job, role and rank: held over restarts of their pods.
+    /// The runs of pods that were removed, oldest first.
+    removed: VecDeque<PodRun>,
+    feeds: BTreeMap<JobKey, MasterFeed>,
+    /// The sockets of slots with a fixed address, by job and slot. They stay open while pods are replaced.
     sockets: BTreeMap<(JobKey, String), Vec<TcpListener>>,
 }
 
 impl Cluster {
-    /// Takes a cluster's folder over, with all that runs in it.
+    /// Takes over a state directory, with the jobs and pods in it.
     ///
     /// # Errors
     ///
-    /// Somebody else has the folder, or the disk refuses.
+    /// Another process has the directory, or the disk refuses.
     pub fn open(options: Options) -> Result<Self, StateDirError> {
-        let lock = options.state_dir.take()?;
+        let lock = options.state_dir.lock()?;
         let state_dir = options.state_dir.clone();
         let options =
             Options { state_dir: if options.chaos { state_dir.with_write_faults() } else { state_dir }, ..options };
@@ -155,12 +147,12 @@ impl Cluster {
         Ok(Self(Arc::new(Inner { options, state, changed, notified, since: now(), limits, _lock: lock })))
     }
 
-    /// How the memory of containers is limited.
+    /// The way in which the memory of containers is limited.
     pub fn memory_limits(&self) -> &MemoryLimits {
         &self.0.limits
     }
 
-    /// Counts changes of what there is to see.
+    /// Changes whenever [`Cluster::read`] may show something new.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changed.subscribe()
     }
@@ -169,21 +161,21 @@ impl Cluster {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is something to decide.
+    /// Wakes the loop: there is something to decide.
     fn notify(&self) {
         self.0.notified.notify_one();
     }
 
-    /// There is something to see.
+    /// Tells readers that the state has changed.
     fn publish(&self) {
         self.0.changed.send_modify(|count| *count += 1);
     }
 }
 
 impl State {
-    /// Something has happened to a job, or to a pod of it.
-    fn tell(&mut self, job: &JobKey, pod: Option<String>, cause: Cause) {
-        let number = self.events.next();
+    /// Records an event about a job, or about a pod of it.
+    fn record_event(&mut self, job: &JobKey, pod: Option<String>, cause: Cause) {
+        let number = self.events.next_number();
         self.events.add(ClusterEvent { number, at: now(), job: job.clone(), pod, cause });
     }
 }
@@ -192,7 +184,7 @@ fn now() -> UnixTime {
     SystemTime::now().into()
 }
 
-/// A name that nothing else ever has.
+/// A new unique id.
 fn uid() -> String {
     let bytes: Vec<u8> = std::fs::File::open("/dev/urandom")
         .and_then(|mut random| {

@@ -1,11 +1,12 @@
 //! The laptop cluster: pods as processes of this machine, under the same controller as on Kubernetes.
 //!
-//! A pod is a folder and a small process of its own, its *parent* ([`supervisor`]), which runs the containers, writes what
-//! becomes of them into the folder, and outlives whoever started it. The cluster finds its pods by their folders, so that
-//! another process can take them over at any time. What is to be done about them is `flexor-engine`'s to decide.
+//! A pod is a folder and a process of its own, the pod [`supervisor`]. The supervisor runs the containers, writes their
+//! status into the folder, and outlives the process that started it. The cluster finds its pods by their folders, so
+//! another process can take them over at any time. `flexor-engine` decides what happens to pods; `flexor-control` runs its
+//! reconcile loop.
 //!
-//! It is *not* a container runtime: programs see this machine's files and users, images are not looked at, and addresses
-//! tell pods apart without keeping them apart.
+//! It is *not* a container runtime: programs see this machine's files and users, images are ignored, and addresses tell
+//! pods apart without isolating them.
 
 pub mod api;
 pub mod chaos;

@@ -1,5 +1,7 @@
-//! What names a process for good: its id and when it started. A signal goes by a descriptor that is taken first, and only
-//! if the process is then still who it should be, so that none ever reaches another one.
+//! Processes of pods, identified by process id and start time.
+//!
+//! The kernel gives ids to new processes again. So a signal goes through a pidfd that is opened first, and only if the
+//! process is then still the expected one.
 
 use std::os::fd::OwnedFd;
 
@@ -7,23 +9,23 @@ use flexor_agent::processes::Process;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// When process `pid` started, in the kernel's ticks since boot; nothing for one that is gone.
+/// When process `pid` started, in clock ticks since boot; none if there is no such process.
 pub fn started(pid: i32) -> Option<u64> {
     Process::read(pid).map(|process| process.started)
 }
 
-/// This process: its id and when it started.
+/// The id and start time of this process.
 pub fn own() -> (i32, u64) {
     let pid = i32::try_from(std::process::id()).unwrap_or(0);
     (pid, started(pid).unwrap_or(0))
 }
 
-/// Whether a process is the one that it was. One that has ended and was not waited for is not.
+/// Whether the process with this id and start time is alive. A zombie is not.
 pub fn is_alive((pid, start): (i32, u64)) -> bool {
     Process::read(pid).is_some_and(|process| process.started == start && process.is_alive())
 }
 
-/// A process of a pod, held by a descriptor.
+/// A process of a pod, held by a pidfd.
 #[derive(Debug)]
 pub(crate) struct PodProcess {
     pub(crate) pid: i32,
@@ -31,36 +33,36 @@ pub(crate) struct PodProcess {
 }
 
 impl PodProcess {
-    /// The supervisor of a pod, unless another process has its number by now.
+    /// The supervisor of a pod; none if it has ended.
     pub(crate) fn supervisor(supervisor: (i32, u64)) -> Option<Self> {
-        let held = Self::open(supervisor.0).ok()?;
-        is_alive(supervisor).then_some(held)
+        let process = Self::open(supervisor.0).ok()?;
+        is_alive(supervisor).then_some(process)
     }
 
-    /// A program of the pod that `parent` looks after.
-    pub(crate) fn program(parent: (i32, u64), pid: i32) -> Option<Self> {
-        let held = Self::open(pid).ok()?;
-        let is_its_child = Process::read(pid)?.parent == parent.0 && is_alive(parent);
-        is_its_child.then_some(held)
+    /// A child process of a pod's supervisor.
+    pub(crate) fn program(supervisor: (i32, u64), pid: i32) -> Option<Self> {
+        let process = Self::open(pid).ok()?;
+        let is_child = Process::read(pid)?.parent == supervisor.0 && is_alive(supervisor);
+        is_child.then_some(process)
     }
 
-    /// Whichever process has this number now.
+    /// The process that has this id now, whichever it is.
     pub(crate) fn open(pid: i32) -> Result<Self, Errno> {
         let id = Pid::from_raw(pid.max(0)).ok_or(Errno::SRCH)?;
         Ok(Self { pid, descriptor: pidfd_open(id, PidfdFlags::NONBLOCK)? })
     }
 
-    /// Sends a signal; whether it was there.
+    /// Sends a signal. Returns whether the process exists.
     pub(crate) fn send(&self, signal: Signal) -> bool {
         pidfd_send_signal(&self.descriptor, signal).is_ok()
     }
 
-    /// Kills it; whether it was there.
+    /// Sends SIGKILL. Returns whether the process exists.
     pub(crate) fn kill(&self) -> bool {
         self.send(Signal::KILL)
     }
 
-    /// What becomes readable when it ends.
+    /// The pidfd, which becomes readable when the process ends.
     pub(crate) fn into_descriptor(self) -> OwnedFd {
         self.descriptor
     }
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_lives_and_another_of_its_number_would_not_be_it() {
+    fn a_process_of_the_same_id_and_another_start_time_is_another_process() {
         let (pid, start) = own();
         assert!(is_alive((pid, start)) && !is_alive((pid, start + 1)) && !is_alive((-1, 0)));
     }

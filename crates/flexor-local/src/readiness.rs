@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A descriptor that is waited for.
+/// Registers a descriptor to wait until it is readable.
 #[expect(
     deprecated,
     reason = "what was unsound are types whose descriptor changes; an OwnedFd's does not, and the new way is unsafe code"

@@ -1,19 +1,19 @@
-//! The folder of a laptop cluster.
+//! The state directory of a laptop cluster.
 //!
 //! ```text
-//! STATE/lock                 held by whoever runs the cluster
-//! STATE/socket               where the verbs find it
-//! STATE/limits.json          how the memory of its pods is limited
+//! STATE/lock                 locked by the process that runs the cluster
+//! STATE/socket               the API
+//! STATE/limits.json          the way in which the memory of pods is limited
 //! STATE/jobs/NS.NAME.json    a job, its plans and its status
 //! STATE/objects/KIND.NS.NAME.json   a ConfigMap, Secret or PriorityClass
 //! STATE/claims/NS/NAME/      the files of a PersistentVolumeClaim; they outlive jobs
 //! STATE/pods/UID/            a pod
-//! STATE/status/UID.json      what has become of it
+//! STATE/status/UID.json      the status that its supervisor writes
 //! STATE/masters/JOB_UID/     the journal of a job's master
-//! STATE/masters/JOB_UID.faults.json  what is wrong on purpose with it, under --chaos
-//! STATE/full                 is there while nothing can be written on purpose, under --chaos
-//! STATE/events.jsonl         what has happened, one in a line; events.jsonl.1 what happened before
-//! STATE/cluster.log          what a cluster in the background has to say; cluster.log.1 what it said before
+//! STATE/masters/JOB_UID.faults.json  the faults that are injected into it, under --chaos
+//! STATE/full                 exists while writes fail by injection, under --chaos
+//! STATE/events.jsonl         events, one in a line; events.jsonl.1 is the rotated file
+//! STATE/cluster.log          the log of a cluster in the background; cluster.log.1 is the rotated file
 //! ```
 
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -26,24 +26,18 @@ use thiserror::Error;
 use crate::chaos::WriteFaults;
 use crate::pods::folder::PodFolder;
 
-/// The folder of a cluster.
 #[derive(Debug, Clone)]
 pub struct StateDir(PathBuf, WriteFaults);
 
-/// Why a cluster cannot be run in its folder.
+/// Why a cluster cannot use its state directory.
 #[derive(Debug, Error)]
 pub enum StateDirError {
-    /// Another process runs it.
+    /// Another process runs a cluster in it.
     #[error("a laptop cluster runs already in {}; `flexor apply -f FILE` gives it more jobs, `flexor local down` ends it, --state-dir DIR starts another beside it", .0.display())]
     Taken(PathBuf),
     /// The disk refuses.
     #[error("cannot use {}: {source}", path.display())]
-    Io {
-        /// The folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 /// Held while a process runs the cluster.
@@ -53,29 +47,27 @@ pub struct StateDirLock {
 }
 
 impl StateDir {
-    /// The cluster in this folder.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self(folder.into(), WriteFaults::default())
     }
 
-    /// The same cluster, whose writes fail on purpose while there is a file `full` in it.
+    /// The same directory, in which writes fail while it contains a file `full`.
     #[must_use]
     pub fn with_write_faults(self) -> Self {
         let file = self.full();
         Self(self.0, WriteFaults::while_there_is(file))
     }
 
-    /// The folder itself.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Makes the folder if it is missing, for its owner alone, and takes it.
+    /// Creates the directory if it is missing, for its owner alone, and locks it.
     ///
     /// # Errors
     ///
-    /// Somebody else has it, or the disk refuses.
-    pub fn take(&self) -> Result<StateDirLock, StateDirError> {
+    /// Another process holds the lock, or the disk refuses.
+    pub fn lock(&self) -> Result<StateDirLock, StateDirError> {
         let refused = |source| StateDirError::Io { path: self.0.clone(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(refused)?;
         for folder in ["jobs", "objects", "pods", "status", "masters"] {
@@ -84,7 +76,7 @@ impl StateDir {
         let lock = File::create(self.0.join("lock")).map_err(refused)?;
         match lock.try_lock() {
             Ok(()) => {
-                // Where harm was being done on purpose, that ended with whoever did it.
+                // Injected write faults end with the process that injected them.
                 let _ = fs::remove_file(self.full());
                 Ok(StateDirLock { _lock: lock })
             }
@@ -98,12 +90,11 @@ impl StateDir {
         self.0.join("last-failure")
     }
 
-    /// The folder of all jobs.
     pub fn jobs(&self) -> PathBuf {
         self.0.join("jobs")
     }
 
-    /// The names of the jobs that are here. While nobody runs the cluster, one that was killed has left them.
+    /// The names of the stored jobs. If no cluster runs, a killed one has left them.
     pub fn job_names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.jobs()).into_iter().flatten();
         let files = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -113,7 +104,7 @@ impl StateDir {
         names
     }
 
-    /// The folder of all ConfigMaps, Secrets and PriorityClasses.
+    /// ConfigMaps, Secrets and PriorityClasses.
     pub fn objects(&self) -> PathBuf {
         self.0.join("objects")
     }
@@ -123,12 +114,11 @@ impl StateDir {
         self.0.join("claims").join(namespace).join(name)
     }
 
-    /// The folder of all pods.
     pub fn pods(&self) -> PathBuf {
         self.0.join("pods")
     }
 
-    /// The folder of what has become of them.
+    /// The statuses of all pods.
     pub fn status(&self) -> PathBuf {
         self.0.join("status")
     }
@@ -138,42 +128,40 @@ impl StateDir {
         self.0.join("masters").join(job_uid)
     }
 
-    /// What is wrong on purpose with a job's master.
+    /// The faults that are injected into a job's master.
     pub fn faults(&self, job_uid: &str) -> PathBuf {
         self.0.join("masters").join(format!("{job_uid}.faults.json"))
     }
 
-    /// Is there while what is written here fails on purpose.
+    /// Exists while writes fail by injection.
     pub fn full(&self) -> PathBuf {
         self.0.join("full")
     }
 
-    /// Whether what is written here fails on purpose.
+    /// Injected faults of writes.
     pub fn write_faults(&self) -> &WriteFaults {
         &self.1
     }
 
-    /// Where the verbs find the cluster.
+    /// The socket of the API.
     pub fn socket(&self) -> PathBuf {
         self.0.join("socket")
     }
 
-    /// What has happened.
     pub fn events(&self) -> PathBuf {
         self.0.join("events.jsonl")
     }
 
-    /// What a cluster in the background has to say.
+    /// The log of a cluster in the background.
     pub fn log(&self) -> PathBuf {
         self.0.join("cluster.log")
     }
 
-    /// How the memory of its pods is limited.
+    /// The way in which the memory of pods is limited.
     pub fn limits(&self) -> PathBuf {
         self.0.join("limits.json")
     }
 
-    /// A pod.
     pub fn pod(&self, uid: &str) -> PodFolder {
         PodFolder::new(&self.pods(), &self.status(), uid).with_write_faults(self.1.clone())
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use flexor_engine::psmembers;
+use flexor_engine::ps_membership;
 use flexor_engine::rendezvous::{Settings, SettingsError};
 use flexor_model::{JobName, JobUid};
 use flexor_wire::Token;
@@ -21,7 +21,7 @@ pub struct Config {
     /// The sizes of the world and the timeouts of the rendezvous.
     pub settings: Settings,
     /// How partitions are replicated and balanced, if the job has parameter servers.
-    pub servers: psmembers::Settings,
+    pub servers: ps_membership::Settings,
     /// Where checkpoints of the parameter servers are written, if at all.
     pub checkpoints: Option<Checkpoints>,
     /// The directory of the journal. Without a journal, a restart of the master restarts all workers.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flexor_engine::ledger::Totals;
-use flexor_engine::psmembers::PsMembers;
+use flexor_engine::ps_membership::PsMembership;
 use flexor_model::Generation;
 use flexor_store::server::{Limits, Server};
 use thiserror::Error;
@@ -76,7 +76,7 @@ struct RecoveredJob {
     clock: Clock,
     state: JobState,
     data: JournaledData,
-    members: PsMembers,
+    members: PsMembership,
     /// The journal was written by an earlier master.
     took_over: bool,
     journal: Journal,
@@ -87,7 +87,7 @@ impl RecoveredJob {
     fn read(config: &Config, faults: &Faults, memory: Option<&SimulatedDisk>) -> Result<Self, MasterError> {
         let clock = Clock::start(faults.clone());
         let mut state = empty_state(config, &clock);
-        let (mut data, mut members) = (JournaledData::default(), PsMembers::default());
+        let (mut data, mut members) = (JournaledData::default(), PsMembership::default());
         let mut took_over = false;
         if let Some(memory) = memory {
             let (journal, recovered) = Journal::simulated(memory);
@@ -199,7 +199,7 @@ impl Master {
             error = follow_journal(&job, marks, durable_seq) => Err(error.into()),
             () = run_maintenance(&job) => Ok(()),
             () = follow_nodes(&job) => Ok(()),
-            () = job.servers().keep() => Ok(()),
+            () = job.servers().run() => Ok(()),
             Ok(error) = refused.wait_for(Option::is_some) => Err(error.clone().unwrap_or(JournalError::Closed).into()),
         }
     }
@@ -216,7 +216,7 @@ fn empty_state(config: &Config, clock: &Clock) -> JobState {
 fn replay(
     state: &mut JobState,
     data: &mut JournaledData,
-    members: &mut PsMembers,
+    members: &mut PsMembership,
     recovered: &Recovered,
 ) -> Result<bool, RecordError> {
     if let Some(cut) = &recovered.cut {

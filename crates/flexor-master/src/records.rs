@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flexor_engine::ledger;
-use flexor_engine::psmembers::{self, PsMembers};
+use flexor_engine::ps_membership::{self, PsMembership};
 use flexor_engine::rendezvous::Rendezvous;
 use flexor_store::keyspace::{Change, Mutation};
 use flexor_store::rendezvous_store::{OperationRecord, RunId, StoreFact};
@@ -36,7 +36,7 @@ pub enum JournalFact {
     Data(ledger::Fact),
     /// The counts of skipped records so far; they replace earlier counts.
     SkippedRecords(SkippedRecords),
-    Servers(psmembers::Fact),
+    Servers(ps_membership::Fact),
 }
 
 /// Encodes facts of the data as one record, with the skipped records if their counts changed.
@@ -45,13 +45,13 @@ pub fn encode_data(facts: &[ledger::Fact], skipped_records: Option<&SkippedRecor
 }
 
 /// Encodes facts of the PS membership as one record.
-pub fn encode_servers(facts: &[psmembers::Fact]) -> Vec<u8> {
+pub fn encode_servers(facts: &[ps_membership::Fact]) -> Vec<u8> {
     record(server_kinds(facts))
 }
 
 /// Encodes facts of the PS membership and of the data as one record: both happen, or neither.
 pub fn encode_both(
-    servers: &[psmembers::Fact],
+    servers: &[ps_membership::Fact],
     data: &[ledger::Fact],
     skipped_records: Option<&SkippedRecords>,
 ) -> Vec<u8> {
@@ -70,7 +70,7 @@ pub fn decode(record: &[u8]) -> Result<Vec<JournalFact>, RecordError> {
 }
 
 /// Encodes the complete state as one record.
-pub fn snapshot(store: &JobState, data: &JournaledData, servers: &PsMembers) -> Vec<u8> {
+pub fn snapshot(store: &JobState, data: &JournaledData, servers: &PsMembership) -> Vec<u8> {
     let machine = |(run, machine): (&RunId, &Rendezvous)| wire::Machine { run: run.to_string(), state: json(machine) };
     wire::Snapshot {
         keys: store.keyspace().snapshot().into_iter().map(key_of).collect(),
@@ -88,7 +88,7 @@ pub fn snapshot(store: &JobState, data: &JournaledData, servers: &PsMembers) -> 
 pub fn restore(
     store: &mut JobState,
     data: &mut JournaledData,
-    servers: &mut PsMembers,
+    servers: &mut PsMembership,
     snapshot: &[u8],
 ) -> Result<(), RecordError> {
     let snapshot = wire::Snapshot::decode(snapshot)?;
@@ -129,7 +129,7 @@ fn data_kinds(
     )
 }
 
-fn server_kinds(facts: &[psmembers::Fact]) -> impl Iterator<Item = wire::fact::Kind> {
+fn server_kinds(facts: &[ps_membership::Fact]) -> impl Iterator<Item = wire::fact::Kind> {
     facts.iter().map(|fact| wire::fact::Kind::Servers(wire::Servers { fact: json(fact) }))
 }
 

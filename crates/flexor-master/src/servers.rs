@@ -1,13 +1,13 @@
-//! The parameter servers of the job: the machine that maps them, with the journal behind it.
+//! The parameter servers of the job: runs the membership state machine ([`PsMembership`]) on top of the journal.
 //!
-//! What is decided is told only when it is durable, and whole: the map together with what is to be copied, so that an
-//! owner never hears that it need not be frozen any more before it hears that it is not the owner any more.
+//! Decisions are published only when they are durable. The map and all orders are published together. Otherwise a former
+//! primary could learn that it is no longer frozen before it learns that it is no longer primary.
 //!
-//! Of the two locks, the servers' state comes before the ledger: nobody asks for the servers with the data in hand.
+//! Lock order: the servers' state comes before the ledger. No code locks the servers while it holds the ledger.
 
+mod checkpoint_schedule;
 mod closed;
 mod load;
-mod saving;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -19,20 +19,21 @@ use std::time::Duration;
 
 use flexor_engine::Cause;
 use flexor_engine::ledger::WorkerId;
-use flexor_engine::psmembers::{
-    CopyOrder, Fact, Map, Mode, Partition, PsMembers, Seat, ServerId, Settings, Source, Wanted,
+use flexor_engine::ps_membership::{
+    DesiredServers, Fact, Mode, Partition, PartitionMap, PartitionReplicas, PsMembership, ServerId, Settings, Source,
+    SyncOrder,
 };
-use flexor_model::{Generation, PsEpoch, Reason};
+use flexor_model::{Generation, MapEpoch, Reason};
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
+use self::checkpoint_schedule::Schedule;
+pub use self::checkpoint_schedule::{CheckpointStatus, Checkpoints};
 pub(crate) use self::closed::Closed;
 pub use self::load::LoadStatus;
 use self::load::Loads;
-use self::saving::Schedule;
-pub use self::saving::{CheckpointStatus, Checkpoints};
 use self::updates::Updates;
 pub use self::updates::UpdatesStatus;
 use crate::clock::Clock;
@@ -40,21 +41,21 @@ use crate::data::Data;
 use crate::journal::{Journal, JournalError, Lsn};
 use crate::records;
 
-/// How often it is looked whether somebody did not come back, or a copy makes no progress.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How often deadlines are checked.
+const TICK: Duration = Duration::from_millis(200);
 
-/// Shared by everything that serves parameter servers and their clients.
+/// A handle to the parameter servers, shared by all sessions.
 #[derive(Clone)]
 pub struct Servers(Arc<Inner>);
 
 struct Inner {
     state: Mutex<State>,
-    /// Moves on whenever something may have to be told.
-    stirred: watch::Sender<u64>,
-    told: watch::Sender<Arc<Told>>,
+    /// Counts up whenever the published state may change.
+    changes: watch::Sender<u64>,
+    published: watch::Sender<Arc<PublishedState>>,
     closed: watch::Sender<Arc<Closed>>,
     data: Data,
-    /// Where checkpoints are kept, if they are made.
+    /// None where no checkpoints are made.
     checkpoints: Option<Checkpoints>,
     journal: Arc<Journal>,
     clock: Clock,
@@ -63,21 +64,21 @@ struct Inner {
 }
 
 struct State {
-    members: PsMembers,
-    /// How many sessions each server has: two for a moment, when one breaks and the next has come.
+    members: PsMembership,
+    /// Open sessions per server. A server has two for a moment when it reconnects.
     sessions: HashMap<ServerId, u32>,
     loads: Loads,
     updates: Updates,
     schedule: Schedule,
-    /// Whose pods were alive when the controller last told.
-    observed: BTreeSet<String>,
-    /// Where the last decision stands in the journal.
+    /// Pods that were alive in the controller's last observation.
+    observed_pods: BTreeSet<String>,
+    /// Journal position of the last decision.
     lsn: Lsn,
 }
 
 impl State {
-    /// A session of a server is over; whether it was its last.
-    fn session_over(&mut self, server: &ServerId) -> bool {
+    /// Removes a session of a server; returns whether it was the last.
+    fn remove_session(&mut self, server: &ServerId) -> bool {
         let left = self.sessions.get_mut(server).map_or(0, |sessions| {
             *sessions -= 1;
             *sessions
@@ -89,28 +90,27 @@ impl State {
     }
 }
 
-/// What everybody is told at once.
+/// What servers and clients learn: durable, and published as a whole.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Told {
-    pub(crate) map: wire::ServerMap,
-    copies: BTreeMap<ServerId, Vec<wire::CopyOrder>>,
-    checkpoints: Option<wire::CheckpointPlace>,
-    saves: BTreeMap<ServerId, wire::SaveOrder>,
-    /// Told by itself, since it changes with every step.
-    pub(crate) steps: Option<wire::StepsTaken>,
-    /// Servers that their controller lets go, and that keep nothing any more.
+pub(crate) struct PublishedState {
+    pub(crate) map: wire::PartitionMap,
+    syncs: BTreeMap<ServerId, Vec<wire::SyncOrder>>,
+    checkpoints: Option<wire::CheckpointDirectory>,
+    checkpoint_orders: BTreeMap<ServerId, wire::CheckpointOrder>,
+    /// Sent separately, because it changes with every step.
+    pub(crate) steps: Option<wire::CommittedSteps>,
+    /// Drained servers that the controller removes.
     pub(crate) released: Vec<String>,
-    /// Servers that have said themselves that they are to end, and may.
-    free: BTreeSet<ServerId>,
+    /// Drained servers that announced their end themselves.
+    released_on_request: BTreeSet<ServerId>,
 }
 
-impl Told {
-    /// What a server is told.
-    pub(crate) fn to(&self, server: &ServerId) -> wire::ServerPlan {
-        let copies = self.copies.get(server).cloned().unwrap_or_default();
-        let (checkpoints, save) = (self.checkpoints.clone(), self.saves.get(server).cloned());
-        let released = self.free.contains(server);
-        wire::ServerPlan { map: Some(self.map.clone()), copies, checkpoints, save, released }
+impl PublishedState {
+    pub(crate) fn plan_for(&self, server: &ServerId) -> wire::ServerPlan {
+        let syncs = self.syncs.get(server).cloned().unwrap_or_default();
+        let (checkpoints, checkpoint) = (self.checkpoints.clone(), self.checkpoint_orders.get(server).cloned());
+        let released = self.released_on_request.contains(server);
+        wire::ServerPlan { map: Some(self.map.clone()), syncs, checkpoints, checkpoint, released }
     }
 }
 
@@ -118,48 +118,45 @@ impl Told {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServersStatus {
-    /// The number of the map; 0 while there is none.
-    pub epoch: PsEpoch,
-    /// Each server that is here or keeps something.
+    /// Epoch of the partition map; 0 before the first.
+    pub epoch: MapEpoch,
+    /// Servers that are registered or in the map.
     pub servers: Vec<ServerStatus>,
-    /// Partitions that nobody keeps at present.
+    /// Partitions without a primary.
     pub unowned: usize,
-    /// How often partitions of which no copy was left had to begin again.
+    /// How often partitions without a surviving replica were restored.
     pub restorations: u64,
-    /// Why they last did.
+    /// The cause of the last restoration.
     pub last_restoration: Option<String>,
-    /// Every partition is kept as often as it should be.
+    /// Every partition has as many replicas as the replication factor says.
     pub redundant: bool,
-    /// Every partition is where it should be.
+    /// Every partition is on its target servers.
     pub settled: bool,
-    /// Checkpoints, where they are made.
+    /// None where no checkpoints are made.
     pub checkpoints: Option<CheckpointStatus>,
-    /// What came of the pushes of workers; nothing while none has said so.
+    /// None before a worker has reported its pushes.
     pub updates: Option<UpdatesStatus>,
 }
 
-/// What there is to tell about a server.
+/// What `/api/status` shows of one server.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerStatus {
-    /// Its name.
     pub name: String,
-    /// Which life.
     pub incarnation: u64,
-    /// Where it is reached; nothing while it is away.
+    /// None while the server is disconnected.
     pub address: Option<String>,
-    /// How many partitions it answers for, and of how many it keeps a copy.
+    /// How many partitions it is primary of.
     pub partitions: usize,
-    /// Of how many it keeps a copy.
+    /// How many partitions it backs up.
     pub copies: usize,
-    /// How much it keeps and does.
     #[serde(flatten)]
     pub load: LoadStatus,
 }
 
 impl Servers {
     pub(crate) fn new(
-        members: PsMembers,
+        members: PsMembership,
         (settings, checkpoints): (Settings, Option<Checkpoints>),
         data: Data,
         journal: Arc<Journal>,
@@ -175,175 +172,188 @@ impl Servers {
             loads: Loads::default(),
             updates: Updates::default(),
             schedule: Schedule::default(),
-            observed: BTreeSet::new(),
+            observed_pods: BTreeSet::new(),
             lsn: journal.last(),
         };
-        let (stirred, told) = (watch::Sender::new(0), watch::Sender::new(Arc::default()));
+        let (changes, published) = (watch::Sender::new(0), watch::Sender::new(Arc::default()));
         let (state, closed) = (Mutex::new(state), watch::Sender::new(Arc::default()));
-        Self(Arc::new(Inner { state, stirred, told, closed, data, checkpoints, journal, clock, refused, generation }))
+        Self(Arc::new(Inner {
+            state,
+            changes,
+            published,
+            closed,
+            data,
+            checkpoints,
+            journal,
+            clock,
+            refused,
+            generation,
+        }))
     }
 
-    /// What everybody is told, as it changes.
-    pub(crate) fn told(&self) -> watch::Receiver<Arc<Told>> {
-        self.0.told.subscribe()
+    pub(crate) fn published(&self) -> watch::Receiver<Arc<PublishedState>> {
+        self.0.published.subscribe()
     }
 
-    /// Servers that were to go and keep nothing any more, as everybody was told.
+    /// Drained servers that the controller may delete, as published.
     pub fn released(&self) -> Vec<String> {
-        self.0.told.borrow().released.clone()
+        self.0.published.borrow().released.clone()
     }
 
-    /// Which records no update comes of any more, as it changes.
+    /// Accounted records, of which no push comes again.
     pub(crate) fn closed(&self) -> watch::Receiver<Arc<Closed>> {
         self.0.closed.subscribe()
     }
 
-    /// The job trains this model.
+    /// Declares the model that the job trains.
     pub(crate) async fn declare(&self, model: &str) -> Result<(), Cause> {
-        self.looked().await?;
-        self.decide(|members, _, facts| members.declare(model, facts))??;
+        self.wait_for_checkpoint_listing().await?;
+        self.decide(|members, _, facts| members.declare_model(model, facts))??;
         let lsn = self.lock().lsn;
         let durable = self.0.journal.durable(lsn).await;
         durable.map_err(|error| Cause::new(Reason::JournalFull, error.to_string()))
     }
 
-    /// A server has come, or has come back.
-    pub(crate) fn session_begun(&self, server: &ServerId, address: &str) -> Result<(), Cause> {
-        // Counted first, so that a session of it that ends meanwhile is not its last.
+    /// A server opened a session.
+    pub(crate) fn open_session(&self, server: &ServerId, address: &str) -> Result<(), Cause> {
+        // Counted first, so that an older session that ends meanwhile is not the last.
         *self.lock().sessions.entry(server.clone()).or_default() += 1;
-        let came = self.decide(|members, now, facts| members.came(server, address, now, facts)).flatten();
-        if came.is_err() {
-            self.lock().session_over(server);
+        let connected =
+            self.decide(|members, now, facts| members.connect_server(server, address, now, facts)).flatten();
+        if connected.is_err() {
+            self.lock().remove_session(server);
         }
-        came
+        connected
     }
 
-    /// A session of a server has ended. With the last one it has a while to come back.
-    pub(crate) fn session_ended(&self, server: &ServerId) {
+    /// A session of a server ended. After the last one, the server has a grace period to reconnect.
+    pub(crate) fn close_session(&self, server: &ServerId) {
         let now = self.0.clock.now();
         let mut state = self.lock();
-        if state.session_over(server) {
-            state.members.session_lost(server, now);
+        if state.remove_session(server) {
+            state.members.disconnect_server(server, now);
         }
     }
 
-    /// A server was told to end.
-    pub(crate) fn leaves(&self, server: &ServerId) -> Result<(), Cause> {
-        self.decide(|members, now, facts| members.leaves(server, now, facts))
+    /// A server announced its end.
+    pub(crate) fn drain_server(&self, server: &ServerId) -> Result<(), Cause> {
+        self.decide(|members, now, facts| members.drain_server(server, now, facts))
     }
 
-    /// A server says something about a copy that it makes, or about one that it cannot reach.
-    pub(crate) fn report(&self, act: impl FnOnce(&mut PsMembers, Duration, &mut Vec<Fact>)) -> Result<(), Cause> {
+    /// Applies the report of a server about a sync or a backup.
+    pub(crate) fn apply_report(
+        &self,
+        act: impl FnOnce(&mut PsMembership, Duration, &mut Vec<Fact>),
+    ) -> Result<(), Cause> {
         self.decide(act)
     }
 
-    /// A server says what it has done.
-    pub(crate) fn load(&self, server: &ServerId, load: wire::ServerLoad) {
+    pub(crate) fn record_load(&self, server: &ServerId, load: wire::ServerLoad) {
         let now = self.0.clock.now();
-        self.lock().loads.take(server, load, now);
+        self.lock().loads.record(server, load, now);
     }
 
-    /// A worker says what came of its pushes so far.
-    pub fn updates(&self, worker: &WorkerId, said: &wire::WorkerUpdates) -> Result<(), Cause> {
-        self.lock().updates.take(worker, said.repeats);
+    /// A worker reports the outcome of its pushes so far.
+    pub fn record_updates(&self, worker: &WorkerId, report: &wire::WorkerUpdates) -> Result<(), Cause> {
+        self.lock().updates.record(worker, report.repeats);
         self.decide(|members, now, facts| {
-            for wire::AnsweredVersion { partition, origin, version } in &said.answered {
-                members.answered(Partition(*partition), *origin, *version, facts);
+            for wire::AcknowledgedVersion { partition, generation, version } in &report.acknowledged {
+                members.record_acknowledged(Partition(*partition), *generation, *version, facts);
             }
-            members.keep_answers(now, facts);
+            members.persist_acknowledged(now, facts);
         })
     }
 
-    /// Takes over what somebody wants who looks after the servers: how many, of these, without those that are to leave.
+    /// Sets the target number of servers, the pods that are alive, and the servers to drain.
     pub fn observe(&self, expected: u32, alive: &[&str], leaving: &[&str]) -> Result<(), Cause> {
         let leaving = leaving.iter().map(|name| Arc::from(*name)).collect();
         let alive = alive.iter().map(ToString::to_string).collect();
-        self.follow(&Wanted { expected: Some(expected), leaving }, alive)
+        self.set_desired(&DesiredServers { expected: Some(expected), leaving }, alive)
     }
 
-    /// Takes over what the controller wants, and whose pods are alive.
-    pub(crate) fn follow(&self, wanted: &Wanted, alive: BTreeSet<String>) -> Result<(), Cause> {
-        // A server may be here before its controller has told of its pod: only a pod that was there can go, or one of a
-        // server that is not here.
-        let before = self.lock().observed.clone();
+    /// Takes over the controller's target, and the pods that are alive.
+    pub(crate) fn set_desired(&self, desired: &DesiredServers, alive: BTreeSet<String>) -> Result<(), Cause> {
+        // A server may connect before the controller reports its pod. So a missing pod counts as gone only if it was
+        // reported before, or if its server is disconnected.
+        let before = self.lock().observed_pods.clone();
         self.decide(|members, now, facts| {
             let is_gone = |server: &ServerId| {
-                !alive.contains(&*server.name) && (before.contains(&*server.name) || members.is_away(server))
+                !alive.contains(&*server.name) && (before.contains(&*server.name) || members.is_disconnected(server))
             };
-            let gone: Vec<ServerId> = members.present().filter(is_gone).collect();
+            let gone: Vec<ServerId> = members.servers().filter(is_gone).collect();
             for server in gone {
-                let cause = Cause::new(Reason::ServerLost, format!("{server} is gone, as its controller says"));
-                members.gone(&server, &cause, now, facts);
+                let cause = Cause::new(Reason::ServerLost, format!("the pod of {server} is gone"));
+                members.remove_server(&server, &cause, now, facts);
             }
-            members.follow(wanted, now, facts);
+            members.set_desired(desired, now, facts);
         })?;
-        // Behind the decision: of a pod that went while nothing could be written down it is known that it was there.
-        self.lock().observed = alive;
+        // After the decision: if it could not be journalled, the pod still counts as seen next time.
+        self.lock().observed_pods = alive;
         Ok(())
     }
 
-    /// Looks out for what takes too long, and tells what is durable, until the master ends.
-    pub(crate) async fn keep(&self) {
-        let (mut stirred, mut changes) = (self.0.stirred.subscribe(), self.0.data.changes());
-        let mut pulse = tokio::time::interval(LOOK_AGAIN);
-        pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    /// Checks deadlines and publishes durable decisions, until the master ends.
+    pub(crate) async fn run(&self) {
+        let (mut changes, mut data_changes) = (self.0.changes.subscribe(), self.0.data.changes());
+        let mut ticker = tokio::time::interval(TICK);
+        ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            stirred.borrow_and_update();
             changes.borrow_and_update();
-            let (told, lsn) = {
+            data_changes.borrow_and_update();
+            let (published, lsn) = {
                 let state = self.lock();
-                // What the ledger has decided is told too.
-                (self.look(&state), self.0.journal.last())
+                // The ledger's decisions are published too.
+                (self.current_state(&state), self.0.journal.last())
             };
             if self.0.journal.durable(lsn).await.is_err() {
                 return;
             }
-            self.0.told.send_if_modified(|known| {
-                let is_news = **known != told;
-                if is_news {
-                    *known = Arc::new(told);
+            self.0.published.send_if_modified(|known| {
+                let is_new = **known != published;
+                if is_new {
+                    *known = Arc::new(published);
                 }
-                is_news
+                is_new
             });
             tokio::select! {
-                changed = stirred.changed() => if changed.is_err() {
+                changed = changes.changed() => if changed.is_err() {
                     return;
                 },
-                changed = changes.changed(), if self.0.checkpoints.is_some() || self.mode() == Mode::Sync => {
+                changed = data_changes.changed(), if self.0.checkpoints.is_some() || self.mode() == Mode::Sync => {
                     if changed.is_err() {
                         return;
                     }
                 },
-                _ = pulse.tick() => self.look_again(),
+                _ = ticker.tick() => self.tick(),
             }
-            if let Err(cause) = self.go_on_saving() {
-                tracing::warn!(%cause, "no checkpoint can be written");
+            if let Err(cause) = self.continue_checkpoint() {
+                tracing::warn!(%cause, "the checkpoint cannot continue");
             }
         }
     }
 
-    fn look_again(&self) {
-        if let Err(cause) = self.decide(PsMembers::tick) {
-            tracing::warn!(%cause, "nothing can be decided about parameter servers");
+    fn tick(&self) {
+        if let Err(cause) = self.decide(PsMembership::tick) {
+            tracing::warn!(%cause, "deadlines of parameter servers cannot be checked");
         }
-        if let Err(cause) = self.save_when_due() {
-            tracing::warn!(%cause, "no checkpoint can be begun");
+        if let Err(cause) = self.start_checkpoint_when_due() {
+            tracing::warn!(%cause, "no checkpoint can be started");
         }
         if self.0.closed.receiver_count() > 0 {
-            // With everything in hand, so that nothing is wound back between the look and the word.
+            // Under the lock, so that no rewind comes between reading the ledger and publishing.
             let _state = self.lock();
             let closed = self.0.data.with_ledger(|ledger| Closed::of(&ledger.position()));
             self.0.closed.send_if_modified(|known| {
-                let is_news = **known != closed;
-                if is_news {
+                let is_new = **known != closed;
+                if is_new {
                     *known = Arc::new(closed);
                 }
-                is_news
+                is_new
             });
         }
     }
 
-    /// What there is to tell; nothing while there are no servers.
+    /// None while there are no servers.
     pub fn status(&self) -> Option<ServersStatus> {
         let now = self.0.clock.now();
         let state = self.lock();
@@ -352,47 +362,50 @@ impl Servers {
         let status = |server: &ServerId| ServerStatus {
             name: server.name.to_string(),
             incarnation: server.incarnation,
-            address: members.address(server).filter(|_| !members.is_away(server)).map(|address| address.to_string()),
+            address: members
+                .address(server)
+                .filter(|_| !members.is_disconnected(server))
+                .map(|address| address.to_string()),
             load: state.loads.of(server, now),
             ..ServerStatus::default()
         };
-        for server in members.present() {
+        for server in members.servers() {
             servers.insert(server.clone(), status(&server));
         }
-        for seat in &members.map().seats {
-            if let Some(owner) = &seat.owner {
-                servers.entry(owner.clone()).or_insert_with(|| status(owner)).partitions += 1;
+        for replicas in &members.map().partitions {
+            if let Some(primary) = &replicas.primary {
+                servers.entry(primary.clone()).or_insert_with(|| status(primary)).partitions += 1;
             }
-            if let Some(backup) = &seat.backup {
+            if let Some(backup) = &replicas.backup {
                 servers.entry(backup.clone()).or_insert_with(|| status(backup)).copies += 1;
             }
         }
         (!servers.is_empty()).then(|| ServersStatus {
             epoch: members.map().epoch,
             servers: servers.into_values().collect(),
-            unowned: members.map().seats.iter().filter(|seat| seat.owner.is_none()).count(),
+            unowned: members.map().partitions.iter().filter(|replicas| replicas.primary.is_none()).count(),
             restorations: members.restorations().0,
             last_restoration: members.restorations().1.map(|cause| cause.message.clone()),
-            redundant: members.is_redundant(),
-            settled: members.is_settled(),
+            redundant: members.is_fully_replicated(),
+            settled: members.is_balanced(),
             checkpoints: self.checkpoint_status(&state),
-            // Looked at behind the servers: no answer is of a step that the ledger has not taken yet.
-            updates: state.updates.status(members, self.0.data.with_ledger(updates::Most::of)),
+            // Read the ledger after the servers: no acknowledged version is of a step that the ledger has not committed.
+            updates: state.updates.status(members, self.0.data.with_ledger(updates::UpdateLimit::of)),
         })
     }
 
-    /// The map by which all servers last went back together; 0 where they never did.
-    pub fn rewound(&self) -> u64 {
-        self.lock().members.rewound().0
+    /// Map epoch of the last rewind; 0 where there was none.
+    pub fn rewind_epoch(&self) -> u64 {
+        self.lock().members.rewind_epoch().0
     }
 
-    /// Does something with the servers while nothing is decided.
-    pub(crate) fn with_members<R>(&self, act: impl FnOnce(&PsMembers) -> R) -> R {
+    /// Reads the membership under its lock.
+    pub(crate) fn with_members<R>(&self, act: impl FnOnce(&PsMembership) -> R) -> R {
         act(&self.lock().members)
     }
 
-    /// Decides something and writes it into the journal, before anybody else decides.
-    fn decide<T>(&self, act: impl FnOnce(&mut PsMembers, Duration, &mut Vec<Fact>) -> T) -> Result<T, Cause> {
+    /// Decides and journals, under the lock.
+    fn decide<T>(&self, act: impl FnOnce(&mut PsMembership, Duration, &mut Vec<Fact>) -> T) -> Result<T, Cause> {
         self.decide_and_write(|members, now, facts| {
             let answer = act(members, now, facts);
             let written = (!facts.is_empty()).then(|| self.append(members, facts)).transpose();
@@ -400,14 +413,14 @@ impl Servers {
         })
     }
 
-    /// The same where what is decided is written in a way of its own; where it then stands, if there was anything.
+    /// The same, where `act` itself journals and returns the journal position.
     fn decide_and_write<T>(
         &self,
-        act: impl FnOnce(&mut PsMembers, Duration, &mut Vec<Fact>) -> (T, Result<Option<Lsn>, JournalError>),
+        act: impl FnOnce(&mut PsMembership, Duration, &mut Vec<Fact>) -> (T, Result<Option<Lsn>, JournalError>),
     ) -> Result<T, Cause> {
         let inner = &self.0;
         if !inner.journal.has_room() {
-            let detail = "nothing can be written down at present; try again when the disk has room";
+            let detail = "the journal cannot be written at present; try again when the disk has room";
             return Err(Cause::new(Reason::JournalFull, detail));
         }
         let mut facts = Vec::new();
@@ -415,7 +428,7 @@ impl Servers {
         let mut state = self.lock();
         state.members.set_mode(mode);
         let (answer, written) = act(&mut state.members, inner.clock.now(), &mut facts);
-        // What cannot be written down is decided all the same: this master ends, and the next one knows nothing of it.
+        // A decision that cannot be journalled stays in memory only: this master ends, and the next one does not know it.
         let written = written.map_err(|error| {
             let detail = error.to_string();
             inner.refused.send_if_modified(|refused| refused.replace(error).is_none());
@@ -423,79 +436,79 @@ impl Servers {
         })?;
         state.lsn = written.unwrap_or(state.lsn);
         drop(state);
-        self.stir();
-        tell(&facts);
+        self.notify();
+        log_facts(&facts);
         Ok(answer)
     }
 
-    /// Writes facts down; where all servers go back, the data goes back in the same record.
-    fn append(&self, members: &PsMembers, facts: &[Fact]) -> Result<Lsn, JournalError> {
+    /// Journals facts. A rewind of the servers and of the data is one record.
+    fn append(&self, members: &PsMembership, facts: &[Fact]) -> Result<Lsn, JournalError> {
         let journal = &self.0.journal;
-        let rewound = facts.iter().find_map(|fact| match fact {
+        let rewind = facts.iter().find_map(|fact| match fact {
             Fact::Rewound { checkpoint, .. } => Some(*checkpoint),
             _ => None,
         });
-        let Some(to) = rewound else { return journal.append(&records::encode_servers(facts)) };
+        let Some(to) = rewind else { return journal.append(&records::encode_servers(facts)) };
         let ledger = to.and_then(|to| members.checkpoints().iter().find(|checkpoint| checkpoint.number == to));
         let ledger = ledger.map(|checkpoint| &*checkpoint.ledger);
-        // What was closed before is open again, and nobody may hear otherwise behind the map that says so.
+        // Closed records are open again. No server may get an old list after the map with the rewind.
         self.0.closed.send_replace(Arc::default());
         let write = |data: &[_], skipped: Option<&_>| journal.append(&records::encode_both(facts, data, skipped));
-        let wound = self.0.data.rewind_with(ledger, write);
-        wound.map_err(|cause| JournalError::Contradiction(cause.to_string()))?
+        let rewound = self.0.data.rewind_with(ledger, write);
+        rewound.map_err(|cause| JournalError::Contradiction(cause.to_string()))?
     }
 
-    /// Something may have to be told.
-    fn stir(&self) {
-        self.0.stirred.send_modify(|count| *count += 1);
+    /// Wakes the publisher.
+    fn notify(&self) {
+        self.0.changes.send_modify(|count| *count += 1);
     }
 
-    fn look(&self, state: &State) -> Told {
+    fn current_state(&self, state: &State) -> PublishedState {
         let members = &state.members;
-        let copies = members.present().map(|server| {
-            let orders = members.orders(&server).into_iter().map(copy_order).collect();
+        let syncs = members.servers().map(|server| {
+            let orders = members.sync_orders(&server).into_iter().map(sync_order).collect();
             (server, orders)
         });
-        let saves = members.present().filter_map(|server| {
-            let order = members.save_order(&server)?;
+        let checkpoint_orders = members.servers().filter_map(|server| {
+            let order = members.checkpoint_order(&server)?;
             let known = members.checkpoints().last().map(|checkpoint| checkpoint.number);
-            Some((server, saving::save_order(order, known)))
+            Some((server, checkpoint_schedule::checkpoint_order(order, known)))
         });
-        Told {
+        PublishedState {
             steps: self.steps(state),
-            saves: saves.collect(),
-            checkpoints: self.checkpoint_place(members.has_to_look()),
+            checkpoint_orders: checkpoint_orders.collect(),
+            checkpoints: self.checkpoint_directory(members.needs_checkpoint_listing()),
             map: self.map(members),
-            copies: copies.filter(|(_, orders): &(_, Vec<_>)| !orders.is_empty()).collect(),
+            syncs: syncs.filter(|(_, orders): &(_, Vec<_>)| !orders.is_empty()).collect(),
             released: members.released().map(ToString::to_string).collect(),
-            free: members.present().filter(|server| members.is_released(server)).collect(),
+            released_on_request: members.servers().filter(|server| members.is_released(server)).collect(),
         }
     }
 
-    fn map(&self, members: &PsMembers) -> wire::ServerMap {
-        let Map { epoch, seats } = members.map();
-        let mut places: BTreeMap<ServerId, u32> = BTreeMap::new();
+    fn map(&self, members: &PsMembership) -> wire::PartitionMap {
+        let PartitionMap { epoch, partitions } = members.map();
+        let mut indexes: BTreeMap<ServerId, u32> = BTreeMap::new();
         let mut servers = Vec::new();
-        let mut place = |server: &ServerId| {
-            *places.entry(server.clone()).or_insert_with(|| {
+        let mut index_of = |server: &ServerId| {
+            *indexes.entry(server.clone()).or_insert_with(|| {
                 servers.push(server_of(server, &members.address(server).unwrap_or_default()));
                 (servers.len() - 1) as u32
             })
         };
-        let mut seat = |seat: &Seat| wire::Seat {
-            owner: seat.owner.as_ref().map(&mut place),
-            backup: seat.backup.as_ref().map(&mut place),
-            origin: seat.origin.number,
-            since: seat.since.0,
-            checkpoint: match seat.origin.source {
+        let mut replicas = |replicas: &PartitionReplicas| wire::PartitionReplicas {
+            primary: replicas.primary.as_ref().map(&mut index_of),
+            backup: replicas.backup.as_ref().map(&mut index_of),
+            generation: replicas.generation.number,
+            primary_since: replicas.primary_since.0,
+            checkpoint: match replicas.generation.source {
                 Source::Initial => None,
                 Source::Checkpoint(number) => Some(number),
             },
         };
-        let seats = seats.iter().map(&mut seat).collect();
+        let partitions = partitions.iter().map(&mut replicas).collect();
         let model = members.model().unwrap_or_default().to_owned();
-        let (generation, rewound) = (self.0.generation.0, members.rewound().0);
-        wire::ServerMap { generation, epoch: epoch.0, servers, seats, model, rewound }
+        let (generation, rewind_epoch) = (self.0.generation.0, members.rewind_epoch().0);
+        wire::PartitionMap { generation, epoch: epoch.0, servers, partitions, model, rewind_epoch }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -507,25 +520,29 @@ fn server_of(server: &ServerId, address: &str) -> wire::Server {
     wire::Server { name: server.name.to_string(), incarnation: server.incarnation, address: address.to_owned() }
 }
 
-fn copy_order(order: CopyOrder) -> wire::CopyOrder {
-    let CopyOrder { partition, number, to, address, freeze } = order;
-    wire::CopyOrder { partition: partition.0, number, to: Some(server_of(&to, &address)), freeze }
+fn sync_order(order: SyncOrder) -> wire::SyncOrder {
+    let SyncOrder { partition, sync_id, to, address, freeze } = order;
+    wire::SyncOrder { partition: partition.0, sync_id, to: Some(server_of(&to, &address)), freeze }
 }
 
-fn tell(facts: &[Fact]) {
+fn log_facts(facts: &[Fact]) {
     let (mut partitions, mut lost) = (0, 0);
     for fact in facts {
         match fact {
-            Fact::Declared { model } => tracing::info!(model = model.len(), "the model is declared"),
-            Fact::Mapped { epoch, seats, cause } => {
-                tracing::info!(%epoch, partitions = seats.len(), %cause, "mapped");
+            Fact::ModelDeclared { model } => tracing::info!(model = model.len(), "model declared"),
+            Fact::MapChanged { epoch, changed, cause } => {
+                tracing::info!(%epoch, partitions = changed.len(), %cause, "new partition map");
             }
-            Fact::Rewound { checkpoint, cause } => tracing::warn!(?checkpoint, %cause, "wound back"),
-            Fact::Saving { checkpoint } => tracing::debug!(checkpoint, "is begun"),
-            Fact::Saved { checkpoint, .. } => tracing::info!(checkpoint, "saved"),
-            Fact::Spoiled { checkpoint, cause } => tracing::warn!(checkpoint, %cause, "is not used any more"),
-            Fact::Answered { answered } => tracing::debug!(partitions = answered.len(), "answers are written down"),
-            Fact::Lost { updates, .. } => (partitions, lost) = (partitions + 1, lost + updates),
+            Fact::Rewound { checkpoint, cause } => tracing::warn!(?checkpoint, %cause, "rewound to a checkpoint"),
+            Fact::CheckpointStarted { checkpoint } => tracing::debug!(checkpoint, "checkpoint started"),
+            Fact::CheckpointCompleted { checkpoint, .. } => tracing::info!(checkpoint, "checkpoint completed"),
+            Fact::CheckpointDamaged { checkpoint, cause } => {
+                tracing::warn!(checkpoint, %cause, "checkpoint discarded")
+            }
+            Fact::VersionsAcknowledged { acknowledged } => {
+                tracing::debug!(partitions = acknowledged.len(), "acknowledged versions journalled");
+            }
+            Fact::UpdatesLost { updates, .. } => (partitions, lost) = (partitions + 1, lost + updates),
         }
     }
     if lost > 0 {

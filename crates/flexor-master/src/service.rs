@@ -10,7 +10,7 @@ mod session;
 use flexor_store::sidecar::MAX_LINK_MESSAGE;
 use flexor_wire::master::v1::control_server::ControlServer;
 use flexor_wire::master::v1::master_server::MasterServer;
-use flexor_wire::master::v1::servers_server::ServersServer;
+use flexor_wire::master::v1::ps_membership_server::PsMembershipServer;
 use flexor_wire::master::v1::store_link_server::StoreLinkServer;
 use tonic::service::Routes;
 use tonic::service::interceptor::InterceptedService;
@@ -29,7 +29,8 @@ pub(crate) fn routes(job: &Job) -> Routes {
     let link = StoreLinkServer::new(link::LinkService::new(job.clone()))
         .max_decoding_message_size(MAX_LINK_MESSAGE)
         .max_encoding_message_size(MAX_LINK_MESSAGE);
-    let servers = ServersServer::new(servers::ServersService::new(job.clone())).max_decoding_message_size(MAX_MESSAGE);
+    let servers =
+        PsMembershipServer::new(servers::ServersService::new(job.clone())).max_decoding_message_size(MAX_MESSAGE);
     Routes::new(InterceptedService::new(master, check(job.clone())))
         .add_service(InterceptedService::new(control, check(job.clone())))
         .add_service(InterceptedService::new(link, check(job.clone())))

@@ -33,12 +33,12 @@ impl fmt::Display for Round {
     }
 }
 
-/// The number of a map of the parameter servers: the later one counts, and numbers only grow.
+/// Number of a partition map. The map with the highest epoch counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct PsEpoch(pub u64);
+pub struct MapEpoch(pub u64);
 
-impl fmt::Display for PsEpoch {
+impl fmt::Display for MapEpoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

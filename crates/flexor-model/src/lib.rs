@@ -25,7 +25,7 @@ mod unix_time;
 pub mod env;
 pub mod ports;
 
-pub use ids::{Generation, JobUid, NodeId, PsEpoch, Rank, Round};
+pub use ids::{Generation, JobUid, MapEpoch, NodeId, Rank, Round};
 pub use job::{Checkpoints, CleanPods, EndPolicy, Job, Sizing, Strategy};
 pub use name::{DnsLabel, JobName, LABEL_MAX, NameError, ObjectName, PortName, RoleName};
 pub use naming::{EnvRule, EnvValue, IdRule, NamedPort, PodIdentity, RoleNaming, ServiceRule, ServiceScope};

@@ -207,32 +207,32 @@ reasons! {
     DatasetChanged: Error,
     /// The program had ended well on another node, and the run was over, before this one could take part again.
     RunOver: Notice,
-    /// Two copies of every parameter are asked for, and there is only one server to keep them.
-    NoPlaceForCopy: Warning,
+    /// The replication factor is 2, and there is no second server to keep the backups.
+    NoServerForBackup: Warning,
     /// The job trains another model than the worker wants; nothing was changed.
     ModelDiffers: Error,
-    /// All expected parameter servers are here, and every partition has its place.
-    ServersFormed: Notice,
-    /// A parameter server is gone; copies of what it kept take over, or it begins again from a checkpoint.
+    /// All expected parameter servers are connected, and every partition has its servers.
+    PsMembershipFormed: Notice,
+    /// A parameter server is lost; backups take over its partitions, or the partitions restart from a checkpoint.
     ServerLost: Warning,
-    /// A later life of the parameter server has begun; this one keeps nothing any more.
+    /// A later incarnation of the parameter server has connected; this one keeps nothing any more.
     ServerReplaced: Warning,
-    /// Partitions have moved to where they should be, while training went on.
+    /// Partitions have moved to their target servers, while training went on.
     PartitionsMoved: Notice,
-    /// Partitions of which no copy was left begin again: from the last checkpoint, or from nothing where there is none.
+    /// Partitions without a surviving replica restart from the last checkpoint, or from their initial values.
     PartitionsRestored: Warning,
-    /// A checkpoint lay in the job's folder when it began: the job goes on from it.
+    /// The job found a checkpoint in its directory when it started, and resumes from it.
     CheckpointFound: Notice,
-    /// Every partition is kept as often as it should be again.
-    CopiesRestored: Notice,
-    /// A checkpoint could not be made; the one before is whole, and it is tried again.
+    /// Every partition has all its replicas again.
+    ReplicationRestored: Notice,
+    /// A checkpoint could not be written; the one before is intact, and the next attempt follows.
     CheckpointFailed: Warning,
     /// A checkpoint cannot be read; the one before it is used.
     CheckpointDamaged: Warning,
-    /// A server does not get at a checkpoint, of which nothing else is known to be wrong; it is read again.
-    CheckpointUnread: Warning,
-    /// An owner cannot reach the server that keeps a copy of its partition; another copy will be made.
-    CopyUnreachable: Warning,
+    /// A server cannot read a checkpoint that may be intact; it is read again.
+    CheckpointUnreadable: Warning,
+    /// A primary cannot reach the backup of its partitions; another backup will be synced.
+    BackupUnreachable: Warning,
     /// Nobody has registered a dataset of this name.
     UnknownDataset: Error,
     /// The epoch that was asked for comes after one that has not begun.
@@ -261,7 +261,7 @@ reasons! {
     /// No batch is available at present: other workers hold the rest of the epoch.
     NoBatchesAvailable: Notice,
     /// Batches of the next step are leased when the step before it is complete.
-    StepNotTaken: Notice,
+    StepNotCommitted: Notice,
     /// A batch that the program may have failed on is leased to a worker that holds nothing else.
     SuspectIsolated: Notice,
     /// The program fails on this batch every time, so no worker leases it any more.

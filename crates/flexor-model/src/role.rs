@@ -21,7 +21,7 @@ pub struct Role {
     pub name: RoleName,
     pub kind: RoleKind,
     pub size: RoleSize,
-    /// What the main container runs. The dialect decides it once; nobody else reads the template's command for it.
+    /// What the main container runs. Only the dialect reads the template's command for it.
     pub program: Program,
     /// The pod template as the user wrote it, requests and limits included.
     pub template: PodTemplate,

@@ -1,10 +1,10 @@
-//! How many rows a second one server's state pulls and pushes, and how much memory they take; without any network.
+//! A benchmark of one server's state without a network: rows pulled and pushed per second, and memory per row.
 //!
 //! `cargo run --release -p flexor-ps --example rows_per_second [-- THREADS]`
 //!
-//! A million keys, batches of 6,656 with cubic-skewed keys (as a click log has them), pull then push, after every key
-//! was met once. The first column of numbers is that first touch. Rates are per second of processor time of one thread,
-//! so that other programs disturb little; what all threads reached together by the clock is the last column.
+//! It has a million keys and batches of 6,656 keys with a cubic skew, as in a click log. Every key is touched once (the
+//! first column of rates), then batches are pulled, and pulled and pushed. Rates are per second of CPU time of one
+//! thread, so that other programs disturb little. The last column is the wall-clock rate of all threads.
 
 use std::error::Error;
 use std::fs;
@@ -13,11 +13,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flexor_ps::buckets::Buckets;
-use flexor_ps::hosted::{Hosted, Reading};
+use flexor_ps::hosted::{HostedPartitions, ReadMode};
 use flexor_ps::layout::{Layout, TableId};
-use flexor_ps::partition::Terms;
+use flexor_ps::partition::PushOptions;
 use flexor_ps::placement::{NameHash, PartitionId};
-use flexor_ps::push::{NonFinite, Push, RowGradients, Wanted};
+use flexor_ps::push::{NonFinite, Push, RowGradients, RowKeys};
 use flexor_ps::spec::{Initializer, ModelSpec, Optimizer, TableSpec};
 
 const KEYS: u64 = 1_000_000;
@@ -46,7 +46,7 @@ fn main() -> Outcome {
 fn measure(threads: u64, optimizer: Optimizer, dim: u32) -> Outcome {
     let tables = vec![TableSpec { name: "clicks".to_owned(), dim, init: Initializer::UNIFORM }];
     let layout = Layout::new(ModelSpec { variables: vec![], tables, optimizer, seed: 1 })?;
-    let hosted = Hosted::new(Arc::clone(&layout));
+    let hosted = HostedPartitions::new(Arc::clone(&layout));
     hosted.make(PartitionId::all());
 
     let mut client = Client::new(&layout, 0)?;
@@ -70,12 +70,12 @@ fn measure(threads: u64, optimizer: Optimizer, dim: u32) -> Outcome {
     Ok(())
 }
 
-/// How many keys a thread gets through in a second of processor time, and all threads together in a second.
+/// Keys per second of CPU time of one thread, and keys per wall-clock second of all threads.
 fn rate(
     threads: u64,
     layout: &Arc<Layout>,
-    hosted: &Hosted,
-    work: impl Fn(&mut Client, &Hosted, &[u64]) -> Outcome + Sync,
+    hosted: &HostedPartitions,
+    work: impl Fn(&mut Client, &HostedPartitions, &[u64]) -> Outcome + Sync,
 ) -> Outcome<(f64, f64)> {
     let begun = Instant::now();
     let run = |seed| -> Outcome<(f64, f64)> {
@@ -99,14 +99,14 @@ fn rate(
     Ok((keys / processor, keys / begun.elapsed().as_secs_f64()))
 }
 
-/// How long this thread has had a processor.
+/// The CPU time of this thread.
 fn processor_time() -> Outcome<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanoseconds = text.split(' ').next().ok_or("an empty schedstat")?;
     Ok(Duration::from_nanos(nanoseconds.parse()?))
 }
 
-/// Batches of skewed keys; clients send each key once.
+/// Batches of skewed, distinct keys.
 fn batches(seed: u64) -> Vec<Vec<u64>> {
     let mut dice = seed << 32;
     let mut key = || {
@@ -123,7 +123,7 @@ fn batches(seed: u64) -> Vec<Vec<u64>> {
     (0..BATCHES).map(|_| batch()).collect()
 }
 
-/// What a connection keeps between requests.
+/// The buffers of a connection.
 struct Client {
     dim: usize,
     name: NameHash,
@@ -140,19 +140,19 @@ impl Client {
         Ok(Self { dim, name, buckets: Buckets::default(), values: Vec::new(), gradients })
     }
 
-    fn pull(&mut self, hosted: &Hosted, keys: &[u64]) -> Outcome {
+    fn pull(&mut self, hosted: &HostedPartitions, keys: &[u64]) -> Outcome {
         self.buckets.sort(self.name, keys);
-        let wanted = Wanted { table: TABLE, keys, buckets: &self.buckets };
-        hosted.pull(wanted, Reading::Train, &mut self.values)?;
+        let wanted = RowKeys { table: TABLE, keys, buckets: &self.buckets };
+        hosted.pull(wanted, ReadMode::Train, &mut self.values)?;
         Ok(())
     }
 
-    fn push(&mut self, hosted: &Hosted, keys: &[u64]) -> Outcome {
+    fn push(&mut self, hosted: &HostedPartitions, keys: &[u64]) -> Outcome {
         self.buckets.sort(self.name, keys);
         let gradients = &self.gradients[..keys.len() * self.dim];
         let rows = [RowGradients { table: TABLE, keys, buckets: &self.buckets, gradients }];
         let push = Push { batch: None, learning_rate: 0.0, rows: &rows, slices: &[], non_finite: NonFinite::Refuse };
-        hosted.push(&hosted.check(&push)?, |_| Terms::default());
+        hosted.push(&hosted.check(&push)?, |_| PushOptions::default());
         Ok(())
     }
 }

@@ -1,29 +1,26 @@
-//! Which update a push belongs to.
+//! The identity of a batch: partitions use it to apply each batch once.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A batch of records, as the job's master cuts them: a range that is leased again has the same batches.
+/// A batch of records. The job's master cuts epochs into batches; a range that is leased again has the same batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BatchId {
-    /// The dataset, by its number in the job.
     pub dataset: u32,
-    /// Which time the dataset is gone through.
+    /// Counted from 0.
     pub epoch: u32,
     /// The position of its first record in the epoch's order.
     pub first: u64,
-    /// How many records.
     pub len: u32,
 }
 
 impl BatchId {
-    /// The dataset and epoch.
-    pub fn pass(self) -> Pass {
-        Pass { dataset: self.dataset, epoch: self.epoch }
+    pub fn dataset_epoch(self) -> DatasetEpoch {
+        DatasetEpoch { dataset: self.dataset, epoch: self.epoch }
     }
 
-    /// The position behind its last record.
+    /// The position after its last record.
     pub fn end(self) -> u64 {
         self.first.saturating_add(self.len.into())
     }
@@ -36,11 +33,10 @@ impl fmt::Display for BatchId {
     }
 }
 
-/// One time that a dataset is gone through.
+/// One epoch of one dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Pass {
-    /// The dataset, by its number in the job.
+pub struct DatasetEpoch {
     pub dataset: u32,
-    /// Which time it is gone through.
+    /// Counted from 0.
     pub epoch: u32,
 }

@@ -1,18 +1,17 @@
-//! Blocks of bytes with a checksum: what moving partitions and table files are made of.
+//! Blocks of bytes with a checksum: the framing of table files and of partitions on the wire.
 //!
-//! `length: u32, kind: u32, checksum: u32`, then `length` bytes. The checksum is CRC-32C of length, kind and bytes. A
-//! block is read whole or refused; what is in it is its kind's concern.
+//! Format: `length: u32, kind: u32, checksum: u32`, then `length` bytes. The checksum is CRC-32C of length, kind and
+//! bytes. A damaged block is rejected as a whole. This module does not interpret the contents.
 
 use thiserror::Error;
 
 use crate::little_endian::Reader;
 
-/// How many bytes come before those of the block itself.
+/// Bytes of length, kind and checksum before the contents.
 pub(crate) const HEAD_BYTES: usize = 12;
-/// The longest block that is read.
+/// The most bytes of contents that a reader accepts.
 pub(crate) const MAX_BLOCK: usize = 64 << 20;
 
-/// A block that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block<'a> {
     pub(crate) kind: u32,
@@ -22,23 +21,16 @@ pub(crate) struct Block<'a> {
 /// Bytes that are no block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BlockError {
-    /// The bytes end inside of it.
-    #[error("it ends in the middle of a block")]
+    #[error("the data ends in the middle of a block")]
     Short,
-    /// It claims to be longer than any block is.
+    /// The length exceeds [`MAX_BLOCK`].
     #[error("a block of {0} bytes is longer than any block that is written; the length is damaged")]
     TooLong(u32),
-    /// The checksum is that of other bytes.
     #[error("a block's checksum is {found:08x} and not {wanted:08x}; its bytes are damaged")]
-    Checksum {
-        /// What the block says.
-        wanted: u32,
-        /// What its bytes give.
-        found: u32,
-    },
+    Checksum { wanted: u32, found: u32 },
 }
 
-/// Writes a block behind other bytes.
+/// Appends a block.
 pub(crate) fn put(out: &mut Vec<u8>, kind: u32, bytes: &[u8]) {
     put_with(out, |out| {
         out.extend_from_slice(bytes);
@@ -46,7 +38,7 @@ pub(crate) fn put(out: &mut Vec<u8>, kind: u32, bytes: &[u8]) {
     });
 }
 
-/// Writes a block behind other bytes, whose bytes are written in place; what does that says which kind they are.
+/// Appends a block whose contents `write` appends in place. `write` returns the kind.
 pub(crate) fn put_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> u32) {
     let start = out.len();
     out.extend([0; HEAD_BYTES]);
@@ -59,7 +51,7 @@ pub(crate) fn put_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> u3
     head[8..].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// How many bytes the block has that begins with these, with its head.
+/// The size of the block at the start of `bytes`, header included.
 pub(crate) fn size(bytes: &[u8]) -> Result<usize, BlockError> {
     let length = Reader(bytes).u32().ok_or(BlockError::Short)?;
     match length as usize {
@@ -68,7 +60,7 @@ pub(crate) fn size(bytes: &[u8]) -> Result<usize, BlockError> {
     }
 }
 
-/// Reads the block that these bytes begin with, and gives the bytes behind it.
+/// Reads the block at the start of `bytes`. Returns it and the remaining bytes.
 pub(crate) fn take(bytes: &[u8]) -> Result<(Block<'_>, &[u8]), BlockError> {
     let size = size(bytes)?;
     let (block, rest) = bytes.split_at_checked(size).ok_or(BlockError::Short)?;
@@ -104,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_bit_is_detected() {
         let bytes = written();
         let (_, rest) = take(&bytes).unwrap();
         for bit in 0..8 * (bytes.len() - rest.len()) {

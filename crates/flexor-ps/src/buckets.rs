@@ -1,38 +1,39 @@
-//! The keys of a batch, sorted by partition: so that each partition is locked once, and each server is sent its own.
+//! The keys of a batch, grouped by partition.
 //!
-//! Servers and clients both do this. The memory is kept for the next batch.
+//! A server uses the groups to lock each partition once. A client uses them to send each server its own keys. The
+//! buffers are reused for the next batch.
 
-use crate::placement::{NameHash, PARTITIONS, PartitionId, Place};
+use crate::placement::{KeyHash, NameHash, PARTITIONS, PartitionId};
 
-/// Which keys of a batch fall into which partition.
+/// Positions of the keys of a batch, grouped by partition (a counting sort).
 #[derive(Debug)]
 pub struct Buckets {
-    places: Vec<Place>,
+    hashes: Vec<KeyHash>,
     positions: Vec<u32>,
-    /// Where in `positions` a partition begins; one more than there are partitions.
+    /// The start of each partition in `positions`, and the total as last entry.
     starts: [u32; PARTITIONS + 1],
 }
 
 impl Default for Buckets {
     fn default() -> Self {
-        Self { places: Vec::new(), positions: Vec::new(), starts: [0; PARTITIONS + 1] }
+        Self { hashes: Vec::new(), positions: Vec::new(), starts: [0; PARTITIONS + 1] }
     }
 }
 
 impl Buckets {
-    /// The buckets of these keys of a table.
+    /// Groups the keys of a table.
     pub fn of(table: NameHash, keys: &[u64]) -> Self {
         let mut buckets = Self::default();
         buckets.sort(table, keys);
         buckets
     }
 
-    /// Sorts the keys of another batch, in the memory of this one. A batch has at most `u32::MAX` keys.
+    /// Groups the keys of another batch in the same buffers. A batch has at most `u32::MAX` keys.
     pub fn sort(&mut self, table: NameHash, keys: &[u64]) {
-        self.places.clear();
-        self.places.extend(keys.iter().map(|key| table.place(*key)));
+        self.hashes.clear();
+        self.hashes.extend(keys.iter().map(|key| table.hash_key(*key)));
         let mut counts = [0_u32; PARTITIONS];
-        self.places.iter().for_each(|place| counts[place.partition().index()] += 1);
+        self.hashes.iter().for_each(|hash| counts[hash.partition().index()] += 1);
         let mut sum = 0;
         for (start, count) in self.starts.iter_mut().zip(counts) {
             *start = sum;
@@ -41,34 +42,33 @@ impl Buckets {
         self.starts[PARTITIONS] = sum;
         self.positions.resize(keys.len(), 0);
         let mut next = self.starts;
-        for (position, place) in (0..).zip(&self.places) {
-            let next = &mut next[place.partition().index()];
+        for (position, hash) in (0..).zip(&self.hashes) {
+            let next = &mut next[hash.partition().index()];
             self.positions[*next as usize] = position;
             *next += 1;
         }
     }
 
-    /// How many keys there are.
     pub fn keys(&self) -> usize {
-        self.places.len()
+        self.hashes.len()
     }
 
-    /// Which keys fall into a partition, by their position in the batch, in order.
+    /// The positions in the batch of the keys that fall into a partition, ascending.
     #[inline]
     pub fn positions(&self, partition: PartitionId) -> &[u32] {
-        let place = partition.index();
-        &self.positions[self.starts[place] as usize..self.starts[place + 1] as usize]
+        let index = partition.index();
+        &self.positions[self.starts[index] as usize..self.starts[index + 1] as usize]
     }
 
-    /// The partitions into which any key falls.
+    /// The partitions with at least one key.
     pub fn partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
         PartitionId::all().filter(|partition| !self.positions(*partition).is_empty())
     }
 
-    /// Where the key at a position lives.
+    /// The hash of the key at a position.
     #[inline]
-    pub(crate) fn place(&self, position: u32) -> Place {
-        self.places[position as usize]
+    pub(crate) fn key_hash(&self, position: u32) -> KeyHash {
+        self.hashes[position as usize]
     }
 }
 
@@ -90,7 +90,7 @@ mod tests {
                     let positions = buckets.positions(partition);
                     prop_assert!(positions.is_sorted());
                     for position in positions {
-                        prop_assert_eq!(table.place(keys[*position as usize]).partition(), partition);
+                        prop_assert_eq!(table.hash_key(keys[*position as usize]).partition(), partition);
                         seen[*position as usize] = true;
                     }
                 }

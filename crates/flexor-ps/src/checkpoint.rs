@@ -1,24 +1,24 @@
-//! Checkpoints: a model as it was at one moment, in files that are whole or not there.
+//! Checkpoints: the model at one moment, in files that appear complete or not at all.
 //!
-//! Every server writes a file of tables and a file of dense variables into the checkpoint's folder; then the manifest
-//! is written, which names them all with sizes and checksums. What has no manifest is no checkpoint. Files are sorted by
-//! partition, so any number of servers can read them. `docs/reference/formats.md` has the bytes.
+//! Every server writes a table file and a file of dense variables into the directory of the checkpoint. The manifest is
+//! written last; it lists all files with sizes and checksums. A directory without a manifest is not a checkpoint. Files
+//! are sorted by partition, so any number of servers can restore them. `docs/reference/formats.md` has the format.
 //!
-//! Nothing here decides when to write one, or waits for servers: the job's master does.
+//! This module does not decide when to write a checkpoint and does not wait for servers: the job's master does.
 
+mod checksums;
 mod dense_file;
-mod folder;
-mod keep;
+mod directory;
+mod job_checkpoints;
 mod manifest;
 mod plain_model;
 mod restore;
+mod retention;
 mod saved_model;
 mod storage;
-mod summing;
 mod table_file;
 #[cfg(test)]
 mod tests;
-mod whose;
 mod write;
 
 use std::fmt;
@@ -27,24 +27,24 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use folder::Folder;
-pub use keep::{delete_unfinished, keep_last, latest, list};
+pub use checksums::CHECKSUM_EVERY;
+pub use directory::DirectoryStorage;
+pub(crate) use job_checkpoints::JobCheckpoints;
 pub use manifest::{Contents, FileEntry, Manifest, PartitionVersion};
 pub use plain_model::export_plain;
 pub use restore::Checkpoint;
+pub use retention::{delete_incomplete, keep_last, latest, list};
 pub use saved_model::SavedModel;
 pub use storage::Storage;
-pub use summing::CHECKSUM_EVERY;
 pub use table_file::{TableFile, TableFileError};
-pub(crate) use whose::Acquaintance;
-pub use write::{Moment, Part, write_manifest, write_part};
+pub use write::{CheckpointCut, CheckpointPart, write_manifest, write_part};
 pub(crate) use write::{put_manifest, put_part};
 
-use crate::partition::ArrivalError;
+use crate::partition::ImportError;
 use crate::placement::PartitionId;
 use crate::snapshot::SnapshotLost;
 
-/// The number of a checkpoint; later ones have higher numbers.
+/// The number of a checkpoint; later checkpoints have higher numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CheckpointId(pub u64);
@@ -56,140 +56,72 @@ impl fmt::Display for CheckpointId {
 }
 
 impl CheckpointId {
-    /// The folder of a checkpoint.
-    pub fn folder(self) -> String {
+    pub fn directory(self) -> String {
         format!("checkpoint-{:012}", self.0)
     }
 
-    /// The checkpoint of a folder.
-    pub(crate) fn of_folder(name: &str) -> Option<Self> {
+    pub(crate) fn of_directory(name: &str) -> Option<Self> {
         let number = name.strip_prefix("checkpoint-")?.parse().ok().map(Self)?;
-        (number.folder() == name).then_some(number)
+        (number.directory() == name).then_some(number)
     }
 
     fn manifest(self) -> String {
-        format!("{}/{MANIFEST}", self.folder())
+        format!("{}/{MANIFEST}", self.directory())
     }
 }
 
-/// The file that makes a folder a checkpoint.
+/// The file that makes a directory a checkpoint.
 const MANIFEST: &str = "manifest.json";
 
-/// Why a checkpoint cannot be written or read.
+/// A checkpoint could not be written or read.
 #[derive(Debug, Error)]
 pub enum CheckpointError {
-    /// The storage failed.
     #[error("cannot {doing} '{file}': {error}")]
-    Storage {
-        /// What was being done.
-        doing: &'static str,
-        /// To which file.
-        file: String,
-        /// What went wrong.
-        error: io::Error,
-    },
-    /// Bytes that are not those that were written.
-    #[error("'{file}' is damaged at byte {offset}: {why}; restore an earlier checkpoint, or this file from a copy")]
-    Damaged {
-        /// The file.
-        file: String,
-        /// Where in it.
-        offset: u64,
-        /// What was found.
-        why: String,
-    },
-    /// A checkpoint of another model.
+    Storage { doing: &'static str, file: String, error: io::Error },
     #[error(
-        "checkpoint {id} is of another model: {why}; go on with the model that it was made of, or in another folder"
+        "'{file}' is damaged at byte {offset}: {why}; restore an earlier checkpoint, or this file from a backup copy"
     )]
-    OtherModel {
-        /// The checkpoint.
-        id: CheckpointId,
-        /// What is different.
-        why: String,
-    },
-    /// A checkpoint that nobody of this job has written.
+    Damaged { file: String, offset: u64, why: String },
     #[error(
-        "checkpoint {id} is not written: another job writes into the same folder, checkpoint {other} is none of this \
-         job's; give each job a folder of its own"
+        "checkpoint {id} is of another model: {why}; continue with the model of the checkpoint, or choose another directory"
     )]
-    OtherJob {
-        /// The one that was to be written.
-        id: CheckpointId,
-        /// The one that is in the way.
-        other: CheckpointId,
-    },
-    /// Partitions that are in no file, or in two.
-    #[error("checkpoint {id} has partition {partition} in {files} files and not in one; a server's part is missing")]
-    Partition {
-        /// The checkpoint.
-        id: CheckpointId,
-        /// The partition.
-        partition: PartitionId,
-        /// How many files have it.
-        files: usize,
-    },
-    /// Files that are whole, but do not make a partition.
-    #[error("'{file}' does not hold what it should: {error}")]
-    Arrival {
-        /// The file.
-        file: String,
-        /// What does not fit.
-        error: ArrivalError,
-    },
-    /// What a server says of its part makes no sense.
-    #[error("checkpoint {id} cannot be sealed: what a server says of its part cannot be read: {error}")]
-    Part {
-        /// The checkpoint.
-        id: CheckpointId,
-        /// What is wrong.
-        error: serde_json::Error,
-    },
-    /// The partitions did not come to the step that is to be written.
-    #[error("checkpoint {id} is of step {steps}, and partitions did not get there in time")]
-    NotThere {
-        /// The checkpoint.
-        id: CheckpointId,
-        /// After how many steps it is.
-        steps: u64,
-    },
-    /// Nobody waits for it any more.
-    #[error("checkpoint {id} was given up while it was written")]
-    GivenUp {
-        /// The checkpoint.
-        id: CheckpointId,
-    },
-    /// There is nothing to read.
-    #[error("{folder} has no {}", wanted.map_or("checkpoint that is whole".to_owned(), |id| format!("checkpoint {id}")))]
-    None {
-        /// Where.
-        folder: String,
-        /// What was looked for, if it was a certain one.
-        wanted: Option<CheckpointId>,
-    },
-    /// There is more to read than there is room for.
-    #[error("checkpoint {id} has {bytes} bytes, more than the {at_most} that may be read into memory")]
-    TooLarge {
-        /// The checkpoint.
-        id: CheckpointId,
-        /// Its size.
-        bytes: u64,
-        /// The limit.
-        at_most: u64,
-    },
-    /// The model changed too fast to be written.
+    OtherModel { id: CheckpointId, why: String },
+    #[error(
+        "checkpoint {id} is not written: another job writes into the same directory, checkpoint {other} is not of this \
+         job; give each job its own directory"
+    )]
+    OtherJob { id: CheckpointId, other: CheckpointId },
+    #[error(
+        "checkpoint {id} has partition {partition} in {files} files instead of one; the part of a server is missing or repeated"
+    )]
+    Partition { id: CheckpointId, partition: PartitionId, files: usize },
+    #[error("'{file}' does not contain the expected partition: {error}")]
+    Import { file: String, error: ImportError },
+    #[error(
+        "the manifest of checkpoint {id} cannot be written: the report of a server about its part is malformed: {error}"
+    )]
+    Part { id: CheckpointId, error: serde_json::Error },
+    #[error("checkpoint {id} is of step {steps}, which some partitions did not reach in time")]
+    StepNotReached { id: CheckpointId, steps: u64 },
+    #[error("checkpoint {id} was cancelled while it was written")]
+    Cancelled { id: CheckpointId },
+    #[error("{directory} has no {}", wanted.map_or("complete checkpoint".to_owned(), |id| format!("checkpoint {id}")))]
+    NotFound { directory: String, wanted: Option<CheckpointId> },
+    #[error("checkpoint {id} has {bytes} bytes, more than the limit of {at_most} for reading it into memory")]
+    TooLarge { id: CheckpointId, bytes: u64, at_most: u64 },
     #[error("the checkpoint could not be finished: {0}")]
     Snapshot(#[from] SnapshotLost),
 }
 
 impl CheckpointError {
-    /// Whether the place refuses that would take the checkpoint, or what is made of it.
-    pub fn is_about_writing(&self) -> bool {
+    /// Whether the storage failed to write or delete.
+    pub fn is_write_error(&self) -> bool {
         matches!(self, Self::Storage { doing: "write" | "delete", .. })
     }
 
-    /// Whether it may be otherwise in a moment, or elsewhere: the storage fails, and nobody knows what lies there.
-    pub fn may_pass(&self) -> bool {
+    /// Whether a retry, here or on another server, may succeed: the storage failed, which says nothing about its
+    /// contents.
+    pub fn is_transient(&self) -> bool {
         matches!(self, Self::Storage { .. })
     }
 
@@ -198,9 +130,9 @@ impl CheckpointError {
         move |error| Self::Storage { doing, file, error }
     }
 
-    /// Whoever was at it panicked.
+    /// The thread that did this panicked.
     pub(crate) fn panicked(doing: &'static str, file: &str) -> Self {
-        Self::storage(doing, file)(io::Error::other("the server failed at it by itself; its log says where"))
+        Self::storage(doing, file)(io::Error::other("the server's own code panicked; see the server's log"))
     }
 
     pub(crate) fn part(id: CheckpointId, error: serde_json::Error) -> Self {

@@ -1,14 +1,14 @@
-//! The client of parameter servers: values are pulled from whoever keeps them, and gradients pushed there.
+//! The client of parameter servers: pulls values from the primaries of partitions, and pushes gradients to them.
 //!
-//! It goes by the master's map and follows it as it changes. What a server does not answer for is sent again to whoever
-//! does; a batch that is sent twice is applied once, so that this never counts double. Callers see whole pulls and
-//! pushes, however many servers there are and whatever happens to them.
+//! It follows the master's partition map. Parts that a server is not primary of are retried at the new primary; a batch that
+//! arrives twice is applied once, so a retry never counts double. Callers see complete pulls and pushes, however many
+//! servers there are and however they fail.
 
-mod answered;
+mod acknowledged;
 mod connection;
-mod map;
 mod pull;
 mod push;
+mod route;
 mod snapshot;
 mod versions;
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use flexor_wire::Token;
 use flexor_wire::master::v1 as master;
-use flexor_wire::master::v1::servers_client::ServersClient;
+use flexor_wire::master::v1::ps_membership_client::PsMembershipClient;
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -27,161 +27,169 @@ use tokio::time::Instant;
 use tonic::Status;
 use tonic::transport::Channel;
 
-pub use self::answered::Answered;
+pub use self::acknowledged::AcknowledgedVersions;
 use self::connection::Connection;
-use self::map::Reached;
-pub use self::map::Route;
 pub use self::pull::{PullFor, PullOutcome};
 pub use self::push::{Gradients, PushOutcome};
+pub use self::route::Route;
+use self::route::ServerAddress;
 pub use self::snapshot::{Snapshot, SnapshotError};
 pub use self::versions::Versions;
-use crate::addressee::Addressee;
-use crate::dial::{Dialer, Way, is_final};
+use crate::call_target::CallTarget;
+use crate::dial::{DialEndpoint, Dialer, is_final};
 use crate::layout::{Layout, SliceId};
 use crate::spec::ModelSpec;
 
-/// How long it waits before it asks a server again that is busy with a move, or the master for a newer map.
-const PAUSE: Duration = Duration::from_millis(5);
+/// First pause before a retry, while a server hands a partition over or a newer map is due.
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
-/// How often that pause doubles.
-const LONGEST: u32 = 4;
-/// After how many attempts somebody is told: some ten seconds.
-const TELL_EVERY: u32 = 128;
+/// How often the pause doubles.
+const MAX_DOUBLINGS: u32 = 4;
+/// Attempts between two warnings: about ten seconds.
+const WARN_EVERY: u32 = 128;
 
-/// How long a server may refuse the client before that is taken for its last word: the address may be another job's by
-/// now, and a map that says so on its way.
-const REFUSED_FOR: Duration = Duration::from_secs(10);
+/// A refusal counts as final after this time. Before, the address may belong to another job by now, and a newer map may be
+/// on its way.
+const REFUSAL_GRACE: Duration = Duration::from_secs(10);
 
-/// Something that cannot be done, however often it is tried.
+/// A failure that no retry can fix.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// The master's address is none.
     #[error("the master's address cannot be used: {0}")]
     Address(String),
-    /// The job trains another model.
+    /// The master refuses, for example because the job trains another model.
     #[error("{0}")]
     Declined(String),
-    /// A server will not take it; other partitions may have taken their parts.
-    #[error("a parameter server refuses it: {0}")]
+    /// Other partitions may have applied their parts.
+    #[error("a parameter server refuses the request: {0}")]
     Refused(String),
-    /// A server has said something that makes no sense.
-    #[error("a parameter server answers nonsense: {0}")]
-    Nonsense(&'static str),
+    #[error("a parameter server sent an invalid reply: {0}")]
+    InvalidReply(&'static str),
 }
 
-/// A client.
 pub struct Client {
     layout: Arc<Layout>,
     token: Option<Token>,
-    map: watch::Receiver<Arc<Route>>,
-    connections: Mutex<HashMap<String, (Addressee, Arc<Connection>)>>,
-    unreached: Mutex<Unreached>,
-    slices: HashMap<SliceId, KnownSlice>,
+    route: watch::Receiver<Arc<Route>>,
+    connections: Mutex<HashMap<String, (CallTarget, Arc<Connection>)>>,
+    connect_failures: Mutex<ConnectFailures>,
+    slices: HashMap<SliceId, CachedSlice>,
     versions: Versions,
-    answered: Answered,
+    acknowledged: AcknowledgedVersions,
     dialer: Dialer,
-    master: Way,
-    follower: JoinHandle<()>,
+    master: DialEndpoint,
+    watcher: JoinHandle<()>,
 }
 
-/// Why a server could not be reached.
+/// Failures to connect to servers.
 #[derive(Default)]
-struct Unreached {
-    /// Since this was last asked for; one that refuses the client counts before one that is away.
+struct ConnectFailures {
+    /// The last failure since it was last read; a refusal takes precedence over an unreachable server.
     cause: Option<Status>,
-    /// Since when some server refuses the client.
+    /// When a server first refused the client.
     refused_since: Option<Instant>,
 }
 
-/// What is known of a slice.
-struct KnownSlice {
-    origin: u64,
+/// The last pulled values of a slice.
+struct CachedSlice {
+    generation: u64,
     version: u64,
     values: Arc<[f32]>,
 }
 
 impl Client {
-    /// Declares the model at the master and follows its map. A master that is away is waited for.
+    /// Declares the model at the master and follows its partition map. Waits for an unreachable master.
     pub async fn connect(master: &str, token: Option<Token>, spec: ModelSpec) -> Result<Self, ClientError> {
         Self::with_dialer(master, token, spec, Dialer::default()).await
     }
 
-    /// The same, with connections of its own.
+    /// The same, with another way to open connections.
     pub async fn with_dialer(
         master: &str,
         token: Option<Token>,
         spec: ModelSpec,
         dialer: Dialer,
     ) -> Result<Self, ClientError> {
-        let master = dialer.way_to(master).map_err(|error| ClientError::Address(error.to_string()))?;
+        let master = dialer.endpoint(master).map_err(|error| ClientError::Address(error.to_string()))?;
         let model = serde_json::to_string(&spec).map_err(|error| ClientError::Declined(error.to_string()))?;
         let layout = Layout::new(spec).map_err(|error| ClientError::Declined(error.to_string()))?;
         let declared = |channel| {
-            let mut client = ServersClient::with_interceptor(channel, Token::carried(token.as_ref()));
-            let model = master::DeclareModel { model: model.clone() };
-            async move { client.declare(model).await }
+            let mut client = PsMembershipClient::with_interceptor(channel, Token::carried(token.as_ref()));
+            let model = master::DeclareModelRequest { model: model.clone() };
+            async move { client.declare_model(model).await }
         };
-        until_answered(&master, declared).await?;
-        let (maps, map) = watch::channel(Arc::default());
-        let follower = tokio::spawn(map::follow(master.clone(), token.clone(), maps));
-        let (connections, slices, answered) = (Mutex::default(), HashMap::new(), Answered::default());
-        let (versions, unreached) = (Versions::default(), Mutex::default());
-        Ok(Self { layout, token, map, connections, unreached, slices, versions, answered, dialer, master, follower })
+        call_master(&master, declared).await?;
+        let (routes, route) = watch::channel(Arc::default());
+        let watcher = tokio::spawn(route::watch(master.clone(), token.clone(), routes));
+        let (connections, slices, acknowledged) = (Mutex::default(), HashMap::new(), AcknowledgedVersions::default());
+        let (versions, connect_failures) = (Versions::default(), Mutex::default());
+        Ok(Self {
+            layout,
+            token,
+            route,
+            connections,
+            connect_failures,
+            slices,
+            versions,
+            acknowledged,
+            dialer,
+            master,
+            watcher,
+        })
     }
 
-    /// The model.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
 
-    /// All data is learnt: waits until the model is in a checkpoint, where some are made. Whether it still is: everybody may
-    /// have gone back meanwhile, and the data with them.
+    /// Waits until a checkpoint has the trained model, where checkpoints are made. Returns false if a rewind has opened data
+    /// again meanwhile.
     pub async fn save(&self) -> Result<bool, ClientError> {
         let saved = |channel| {
-            let mut client = ServersClient::with_interceptor(channel, Token::carried(self.token.as_ref()));
-            async move { client.save(master::SaveModel {}).await }
+            let mut client = PsMembershipClient::with_interceptor(channel, Token::carried(self.token.as_ref()));
+            async move { client.save_model(master::SaveModelRequest {}).await }
         };
-        until_answered(&self.master, saved).await.map(|saved| !saved.unfinished)
+        call_master(&self.master, saved).await.map(|saved| !saved.unfinished)
     }
 
-    /// Which versions its pushes were answered with.
-    pub fn answered(&self) -> &Answered {
-        &self.answered
+    /// The versions that servers acknowledged to this client.
+    pub fn acknowledged(&self) -> &AcknowledgedVersions {
+        &self.acknowledged
     }
 
-    /// The map that it goes by, waiting for the first one.
+    /// The current route; waits for the first one.
     async fn route(&self) -> Arc<Route> {
-        let mut map = self.map.clone();
-        match map.wait_for(|route| route.epoch > 0).await {
+        let mut route = self.route.clone();
+        match route.wait_for(|route| route.epoch > 0).await {
             Ok(route) => Arc::clone(&route),
-            // The follower lives as long as the client.
+            // The watcher lives as long as the client.
             Err(_) => Arc::default(),
         }
     }
 
-    /// Waits for a map that is newer than this one, but not for long: a server may only be busy. The longer the more often
-    /// it was tried. An error where a server goes on refusing the client.
-    async fn look_again(&self, epoch: u64, attempt: u32) -> Result<(), ClientError> {
-        let cause = self.why_unreached()?;
-        if attempt > 0 && attempt.is_multiple_of(TELL_EVERY) {
+    /// Pauses before a retry, or until there is a newer map. The pause grows with the attempts. Fails if a server keeps
+    /// refusing the client.
+    async fn pause_before_retry(&self, epoch: u64, attempt: u32) -> Result<(), ClientError> {
+        let cause = self.take_connect_failure()?;
+        if attempt > 0 && attempt.is_multiple_of(WARN_EVERY) {
             let cause = cause.as_ref().map(Status::message);
-            tracing::warn!(map = epoch, attempt, cause, "parameter servers still do not answer for some partitions");
+            tracing::warn!(map = epoch, attempt, cause, "parameter servers still do not serve some partitions");
         }
-        let pause = PAUSE * (1 << attempt.min(LONGEST));
-        let mut map = self.map.clone();
-        let _ = tokio::time::timeout(pause, map.wait_for(|route| route.epoch > epoch)).await;
+        let pause = RETRY_PAUSE * (1 << attempt.min(MAX_DOUBLINGS));
+        let mut route = self.route.clone();
+        let _ = tokio::time::timeout(pause, route.wait_for(|route| route.epoch > epoch)).await;
         Ok(())
     }
 
-    /// Why a server could not be reached since this was last asked for; an error if one has refused the client for long.
-    fn why_unreached(&self) -> Result<Option<Status>, ClientError> {
-        let mut unreached = self.unreached.lock();
-        let cause = unreached.cause.take();
+    /// Takes the last connect failure; an error if a server has refused the client for long.
+    fn take_connect_failure(&self) -> Result<Option<Status>, ClientError> {
+        let mut connect_failures = self.connect_failures.lock();
+        let cause = connect_failures.cause.take();
         match cause.as_ref().filter(|status| is_final(status)) {
-            None => unreached.refused_since = None,
+            None => connect_failures.refused_since = None,
             Some(status) => {
-                let since = *unreached.refused_since.get_or_insert_with(Instant::now);
-                if since.elapsed() >= REFUSED_FOR {
+                let since = *connect_failures.refused_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= REFUSAL_GRACE {
                     return Err(ClientError::Refused(status.message().to_owned()));
                 }
             }
@@ -189,46 +197,46 @@ impl Client {
         Ok(cause)
     }
 
-    /// The connection to a server; a new one if there is none that stands.
-    async fn connection(&self, to: &Reached) -> Result<Arc<Connection>, Status> {
+    /// The connection to a server; a new one if there is none.
+    async fn connection(&self, to: &ServerAddress) -> Result<Arc<Connection>, Status> {
         let key = &to.address;
         let known =
-            self.connections.lock().get(key).filter(|(server, one)| *server == to.server && one.stands()).cloned();
+            self.connections.lock().get(key).filter(|(server, one)| *server == to.server && one.is_intact()).cloned();
         if let Some((_, known)) = known {
             return Ok(known);
         }
         match self.connect_to(to).await {
             Ok(made) => {
                 let made = Arc::new(made);
-                self.unreached.lock().refused_since = None;
+                self.connect_failures.lock().refused_since = None;
                 self.connections.lock().insert(key.clone(), (to.server.clone(), made.clone()));
                 Ok(made)
             }
             Err(status) => {
                 let status = Status::new(status.code(), format!("the server at {key}: {}", status.message()));
-                let mut unreached = self.unreached.lock();
-                if unreached.cause.as_ref().is_none_or(|cause| !is_final(cause)) {
-                    unreached.cause = Some(status.clone());
+                let mut connect_failures = self.connect_failures.lock();
+                if connect_failures.cause.as_ref().is_none_or(|cause| !is_final(cause)) {
+                    connect_failures.cause = Some(status.clone());
                 }
                 Err(status)
             }
         }
     }
 
-    async fn connect_to(&self, to: &Reached) -> Result<Connection, Status> {
-        let way = self.dialer.way_to(&to.address).map_err(|error| Status::unavailable(error.to_string()))?;
-        Connection::open(&way, &to.server, self.token.as_ref()).await
+    async fn connect_to(&self, to: &ServerAddress) -> Result<Connection, Status> {
+        let endpoint = self.dialer.endpoint(&to.address).map_err(|error| Status::unavailable(error.to_string()))?;
+        Connection::open(&endpoint, &to.server, self.token.as_ref()).await
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.follower.abort();
+        self.watcher.abort();
     }
 }
 
-/// Asks the master until it has answered: one that is away is waited for, and what it will not do is an error.
-async fn until_answered<A, T>(master: &Way, ask: impl Fn(Channel) -> A) -> Result<T, ClientError>
+/// Calls the master until it replies. Waits for an unreachable master; a refusal is an error.
+async fn call_master<A, T>(master: &DialEndpoint, ask: impl Fn(Channel) -> A) -> Result<T, ClientError>
 where
     A: Future<Output = Result<tonic::Response<T>, tonic::Status>>,
 {
@@ -236,7 +244,7 @@ where
     loop {
         reconnect.next_attempt().await;
         if let Some(outage) = reconnect.outage_to_report() {
-            tracing::warn!(%master, ?outage, "the master does not answer; keeps trying");
+            tracing::warn!(%master, ?outage, "the master does not reply; will keep trying");
         }
         if let Ok(channel) = master.connect().await {
             match ask(channel).await {

@@ -1,8 +1,7 @@
-//! Connecting to the master and to servers: one way, with the same settings for all.
+//! Opens connections to the master and to servers, with the same settings for all.
 //!
-//! Connections are TCP unless whoever starts a server, a client or a worker brings a [`Dialer`] of its own, as the simulation does.
-//! A connection at whose other end nobody answers any more is broken within seconds, or a client would wait for ever for
-//! the answer of a machine that is gone. Whom to connect to, and what is said there, is decided elsewhere.
+//! Connections are TCP unless the caller brings a [`Dialer`] of its own, as the simulation does. Keep-alive breaks a
+//! connection to a dead machine within seconds; otherwise a client would wait forever for its reply.
 
 use std::fmt;
 use std::io;
@@ -16,28 +15,28 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::transport::{Channel, Endpoint, Error, Uri};
 use tonic::{Code, Status};
 
-/// No message of a client, a server or the master is longer.
+/// Size limit of messages between clients, servers and the master.
 pub const MAX_MESSAGE: usize = 64 << 20;
 
-/// What may be on its way in one call, and in all calls of a connection.
+/// Flow-control windows of a stream and of a connection, in bytes.
 const WINDOWS: (u32, u32) = (8 << 20, 16 << 20);
-/// How often it is looked whether the other end is still there, and how long it has to answer.
+/// Interval of keep-alive pings, and time limit for the reply.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(4));
-/// How long making a connection may take.
+/// Time limit for opening a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Bytes in both directions.
+/// A bidirectional byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// A connection that is being made.
+/// A connection that is being opened.
 pub type Opening = BoxFuture<'static, io::Result<Box<dyn Stream>>>;
 
-/// What makes connections, from the address.
+/// Opens a connection to an address.
 type Open = dyn Fn(&str) -> Opening + Send + Sync;
 
-/// How connections are made; over TCP, unless it is said otherwise.
+/// Opens connections; over TCP by default.
 #[derive(Clone, Default)]
 pub struct Dialer {
     open: Option<Arc<Open>>,
@@ -45,14 +44,13 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// Connections are made by `open`, from the address. The jitter of reconnecting comes from `jitter`: a simulation
-    /// holds it fixed.
+    /// A dialer that opens connections with `open`. A simulation holds `jitter`, the jitter of reconnects, fixed.
     pub fn new(jitter: Jitter, open: impl Fn(&str) -> Opening + Send + Sync + 'static) -> Self {
         Self { open: Some(Arc::new(open)), jitter }
     }
 
-    /// The way to an address; an error if it is none.
-    pub fn way_to(&self, address: &str) -> Result<Way, Error> {
+    /// The endpoint at an address; an error if the address is invalid.
+    pub fn endpoint(&self, address: &str) -> Result<DialEndpoint, Error> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))?
             .tcp_nodelay(true)
             .connect_timeout(CONNECT_LIMIT)
@@ -61,7 +59,7 @@ impl Dialer {
             .http2_keep_alive_interval(KEEP_ALIVE.0)
             .keep_alive_timeout(KEEP_ALIVE.1)
             .keep_alive_while_idle(true);
-        Ok(Way { endpoint, dialer: self.clone() })
+        Ok(DialEndpoint { endpoint, dialer: self.clone() })
     }
 }
 
@@ -71,31 +69,30 @@ impl fmt::Debug for Dialer {
     }
 }
 
-/// Whether a call need not be tried again: who was asked has understood it, and says no.
+/// Whether a retry is pointless: the callee has understood the call, and refuses.
 pub fn is_final(status: &Status) -> bool {
     matches!(status.code(), Code::FailedPrecondition | Code::PermissionDenied | Code::Unauthenticated)
 }
 
-/// The way to an address, to be gone as often as needed.
+/// An address to which connections can be opened.
 #[derive(Debug, Clone)]
-pub struct Way {
+pub struct DialEndpoint {
     endpoint: Endpoint,
     dialer: Dialer,
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for DialEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.endpoint.uri().fmt(f)
     }
 }
 
-impl Way {
-    /// The pace of a loop that keeps a connection to this address.
+impl DialEndpoint {
+    /// Paces a loop that keeps a connection to this endpoint.
     pub fn reconnect(&self) -> Reconnect {
         Reconnect::new(self.dialer.jitter)
     }
 
-    /// Connects.
     pub async fn connect(&self) -> Result<Channel, Error> {
         let Some(open) = self.dialer.open.clone() else { return self.endpoint.connect().await };
         let connector = tower::service_fn(move |to: Uri| {

@@ -1,21 +1,21 @@
-//! ElasticDL's parameter server: the service `proto.Pserver`, so that its released workers train here unchanged.
+//! ElasticDL's parameter server: the service `proto.Pserver`, for the unchanged workers of ElasticDL's releases.
 //!
-//! Such jobs have the placement of their workers ([`crate::legacy_placement`]): server i keeps what it is sent. So there
-//! is no map, no master and no live change. A server holds all 256 partitions of a model of its own, in the same
-//! [`Hosted`](crate::hosted::Hosted) as native ones, and meets only the variables and rows that are sent to it. One
-//! partition would do for keeping them; all are there because locks, files and conversions go by partitions, and a row
-//! lies in the same one whoever keeps it.
+//! In such jobs the workers place variables and rows ([`crate::legacy_placement`]), and a server keeps what it
+//! receives. There is no partition map, no master and no rebalancing. A server hosts all 256 partitions of its own
+//! model in the same [`HostedPartitions`](crate::hosted::HostedPartitions) as a native server. One partition would
+//! suffice for storage. All exist because locks, files and conversions work per partition, and a row has the same
+//! partition under both placements.
 //!
-//! [`Parameters`] decides what a call does, without sockets; [`Server`] is the service around it, and writes
-//! checkpoints; [`Kept`] reads them back, for any number of servers and for both placements.
+//! [`Parameters`] has the logic without sockets. [`ElasticdlServer`] is the service and writes checkpoints.
+//! [`LoadedCheckpoint`] reads checkpoints back, for any number of servers and for both placements.
 
 mod checkpoints;
 mod convert;
 #[cfg(test)]
 mod corpus;
 mod gradients;
-mod kept;
-mod native_refused;
+mod loaded_checkpoint;
+mod native_service_stub;
 mod options;
 mod parameters;
 mod refusal;
@@ -24,9 +24,9 @@ mod tensor;
 
 pub use checkpoints::Checkpoints;
 pub use convert::convert;
-pub use kept::{Keeper, Kept, KeptError};
+pub use loaded_checkpoint::{LoadError, LoadedCheckpoint, ModelShare};
 pub use options::{Mode, Options};
-pub use parameters::{Parameters, PushOutcome};
+pub use parameters::{GradientsOutcome, Parameters};
 pub use refusal::Refusal;
-pub use service::{MAX_MESSAGE, Server};
+pub use service::{ElasticdlServer, MAX_MESSAGE};
 pub use tensor::TensorError;

@@ -1,11 +1,11 @@
-//! All partitions of one server, each behind a lock of its own.
+//! All partitions of one server, each behind its own lock.
 //!
-//! A request is checked against the model, sorted by partition, and takes each lock once. Partitions come and go while
-//! requests run; a part that finds its partition gone is told so, and only that part is sent again. There are
-//! no sockets here: the service around this decides who may ask.
+//! A request is validated against the model, grouped by partition, and takes each lock once. Partitions are added and
+//! removed while requests run. If a partition is missing, only its part of the request fails, and the client sends that
+//! part again to another server. This module has no sockets: the services around it authorise calls.
 
 mod load;
-mod reading;
+mod pull;
 #[cfg(test)]
 mod tests;
 
@@ -19,12 +19,12 @@ use thiserror::Error;
 
 use load::Counters;
 pub use load::Load;
-pub use reading::{DenseAnswer, KnownSlice, PullError, Reading};
+pub use pull::{DenseAnswer, PullError, ReadMode, SliceRequest};
 
-use crate::batch::{BatchId, Pass};
-use crate::checkpoint::Acquaintance;
+use crate::batch::{BatchId, DatasetEpoch};
+use crate::checkpoint::JobCheckpoints;
 use crate::layout::Layout;
-use crate::partition::{Buffered, Committed, Divisors, Partition, Pushed, Terms, Turned};
+use crate::partition::{BufferOutcome, CommitOutcome, Divisors, PartOutcome, Partition, PartitionError, PushOptions};
 use crate::placement::PartitionId;
 use crate::push::{BadRequest, CheckedPush, Push};
 use crate::snapshot::{Budget, SnapshotId};
@@ -32,32 +32,29 @@ use crate::spec::{ModelSpec, SpecError};
 
 /// The partitions of one server.
 #[derive(Debug)]
-pub struct Hosted {
+pub struct HostedPartitions {
     layout: RwLock<Arc<Layout>>,
     partitions: Vec<Mutex<Option<Partition>>>,
     counters: Counters,
     snapshots: Mutex<BTreeMap<SnapshotId, Arc<Budget>>>,
     last_snapshot: AtomicU64,
-    /// What this server knows of the folder for checkpoints.
-    acquaintance: Mutex<Acquaintance>,
+    job_checkpoints: Mutex<JobCheckpoints>,
 }
 
-/// A model that cannot take the place of the one that is there.
+/// The declared model is invalid or does not extend the current one.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum DeclareError {
-    /// It cannot be at all.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// It is another model.
-    #[error("the server holds another model; a declaration may only add variables and tables behind those it has")]
+    #[error("the server holds another model; a declaration may only append variables and tables")]
     OtherModel,
 }
 
-/// An answer for one partition.
-pub type Answer<T> = (PartitionId, Result<T, Turned>);
+/// The result of one partition's part of a request.
+pub type PartitionResult<T> = (PartitionId, Result<T, PartitionError>);
 
-impl Hosted {
-    /// A server that holds nothing yet.
+impl HostedPartitions {
+    /// A server without partitions.
     pub fn new(layout: Arc<Layout>) -> Self {
         Self {
             layout: RwLock::new(layout),
@@ -65,21 +62,20 @@ impl Hosted {
             counters: Counters::default(),
             snapshots: Mutex::new(BTreeMap::new()),
             last_snapshot: AtomicU64::new(0),
-            acquaintance: Mutex::default(),
+            job_checkpoints: Mutex::default(),
         }
     }
 
-    /// Does something with what this server knows of the folder for checkpoints.
-    pub(crate) fn with_acquaintance<T>(&self, work: impl FnOnce(&mut Acquaintance) -> T) -> T {
-        work(&mut self.acquaintance.lock())
+    /// Runs `work` with the record of this job's checkpoints.
+    pub(crate) fn with_job_checkpoints<T>(&self, work: impl FnOnce(&mut JobCheckpoints) -> T) -> T {
+        work(&mut self.job_checkpoints.lock())
     }
 
-    /// The model.
     pub fn layout(&self) -> Arc<Layout> {
         Arc::clone(&self.layout.read())
     }
 
-    /// Adds variables and tables to the model.
+    /// Appends variables and tables to the model.
     pub fn declare(&self, spec: ModelSpec) -> Result<Arc<Layout>, DeclareError> {
         let mut layout = self.layout.write();
         if !spec.extends(layout.spec()) {
@@ -91,7 +87,7 @@ impl Hosted {
         Ok(Arc::clone(&layout))
     }
 
-    /// Makes partitions that nobody has trained. Those that are here stay as they are.
+    /// Creates untrained partitions. Existing ones are not changed.
     pub fn make(&self, partitions: impl IntoIterator<Item = PartitionId>) {
         let layout = self.layout();
         for id in partitions {
@@ -99,84 +95,86 @@ impl Hosted {
         }
     }
 
-    /// Puts a partition in place that has come from elsewhere; gives the one that was there.
+    /// Adds a partition that was imported or restored. Returns the one it replaces.
     pub fn install(&self, mut partition: Partition) -> Option<Partition> {
         partition.extend(&self.layout());
         self.partitions[partition.id().index()].lock().replace(partition)
     }
 
-    /// Takes a partition away.
     pub fn remove(&self, id: PartitionId) -> Option<Partition> {
         self.partitions[id.index()].lock().take()
     }
 
-    /// The partitions that are here, in order.
-    pub fn owned(&self) -> Vec<PartitionId> {
+    /// The hosted partitions, ascending.
+    pub fn partition_ids(&self) -> Vec<PartitionId> {
         PartitionId::all().filter(|id| self.partitions[id.index()].lock().is_some()).collect()
     }
 
-    /// Whether a partition is here.
     pub fn holds(&self, id: PartitionId) -> bool {
         self.partitions[id.index()].lock().is_some()
     }
 
-    /// Does something with a partition, under its lock.
-    pub fn with<T>(&self, id: PartitionId, work: impl FnOnce(&mut Partition) -> T) -> Result<T, Turned> {
+    /// Runs `work` on a partition under its lock.
+    pub fn with<T>(&self, id: PartitionId, work: impl FnOnce(&mut Partition) -> T) -> Result<T, PartitionError> {
         match self.partitions[id.index()].lock().as_mut() {
             Some(partition) => Ok(work(partition)),
-            None => Err(Turned::Elsewhere(id)),
+            None => Err(PartitionError::NotHere(id)),
         }
     }
 
-    /// Checks a push against the model. One that is wrong changes nothing.
+    /// Validates a push against the model without changing any state.
     pub fn check<'a>(&self, push: &Push<'a>) -> Result<CheckedPush<'a>, BadRequest> {
         CheckedPush::new(&self.layout(), push)
     }
 
-    /// Counts a push whose parts are applied one by one by whoever has checked it.
+    /// Counts a push whose parts the caller applies one by one.
     pub(crate) fn count(&self, push: &CheckedPush<'_>) {
         self.counters.pushed(push);
     }
 
-    /// Counts a pull that was answered, with so many rows. For who answers it: one pull may read several tables, or none.
+    /// Counts an answered pull. The caller counts, because one pull may read several tables or none.
     pub(crate) fn count_pull(&self, rows: usize) {
         self.counters.pulled(rows);
     }
 
-    /// Applies a push, each partition's part whole or not at all; says for each what became of it.
-    pub fn push(&self, push: &CheckedPush<'_>, terms: impl Fn(PartitionId) -> Terms) -> Vec<Answer<Pushed>> {
+    /// Applies a push. Each partition applies its part completely or not at all; the results are per partition.
+    pub fn push(
+        &self,
+        push: &CheckedPush<'_>,
+        terms: impl Fn(PartitionId) -> PushOptions,
+    ) -> Vec<PartitionResult<PartOutcome>> {
         self.counters.pushed(push);
         let one = |id| (id, self.with(id, |partition| partition.push(push, terms(id))).flatten());
         push.partitions().map(one).collect()
     }
 
-    /// Keeps the parts of a push for a synchronous step.
-    pub fn buffer(&self, batch: BatchId, push: &CheckedPush<'_>) -> Vec<Answer<Buffered>> {
+    /// Buffers a push for a synchronous step.
+    pub fn buffer(&self, batch: BatchId, push: &CheckedPush<'_>) -> Vec<PartitionResult<BufferOutcome>> {
         self.counters.pushed(push);
         let one = |id| (id, self.with(id, |partition| partition.buffer(batch, push)).flatten());
         push.partitions().map(one).collect()
     }
 
-    /// Commits a synchronous step on all partitions that are here.
+    /// Commits a synchronous step on all hosted partitions.
     pub fn commit(
         &self,
         step: u64,
         batches: &[BatchId],
         divisors: Divisors,
         learning_rate: f32,
-    ) -> Vec<Answer<Committed>> {
+    ) -> Vec<PartitionResult<CommitOutcome>> {
         let commit = |partition: &mut Partition| partition.commit(step, batches, divisors, learning_rate);
-        self.owned().into_iter().map(|id| (id, self.with(id, commit).flatten())).collect()
+        self.partition_ids().into_iter().map(|id| (id, self.with(id, commit).flatten())).collect()
     }
 
-    /// Records of passes were acknowledged: their updates never come again. All of them together, because each partition is
-    /// locked for it once.
-    pub fn close(&self, closed: &[(Pass, Range<u64>)]) {
-        self.each(|partition| closed.iter().for_each(|(pass, records)| partition.close(*pass, records.clone())));
+    /// Closes ranges of records that were acknowledged: their updates never come again. All ranges in one call, so that
+    /// each partition is locked once.
+    pub fn close(&self, closed: &[(DatasetEpoch, Range<u64>)]) {
+        self.each(|partition| closed.iter().for_each(|(epoch, records)| partition.close(*epoch, records.clone())));
     }
 
-    /// Opens a snapshot of partitions, with so many bytes for what training changes meanwhile. Each partition is taken at
-    /// one moment, one after the other; those that are not here are not in it.
+    /// Opens a snapshot of partitions that may preserve `budget` bytes. Each partition is captured at its own moment,
+    /// one after the other. Partitions that are not hosted here are omitted.
     pub fn open_snapshot(&self, partitions: impl IntoIterator<Item = PartitionId>, budget: usize) -> SnapshotId {
         let (id, budget) = (self.next_snapshot(), Budget::new(budget));
         self.snapshots.lock().insert(id, Arc::clone(&budget));
@@ -188,29 +186,26 @@ impl Hosted {
         id
     }
 
-    /// How many snapshots are open.
     pub fn open_snapshots(&self) -> usize {
         self.snapshots.lock().len()
     }
 
-    /// Forgets a snapshot.
     pub fn close_snapshot(&self, id: SnapshotId) {
         self.snapshots.lock().remove(&id);
         self.each(|partition| partition.close_snapshot(id));
     }
 
-    /// A number for a snapshot or copy that nobody else has.
+    /// A unique id for a snapshot or export.
     pub fn next_snapshot(&self) -> SnapshotId {
         SnapshotId(self.last_snapshot.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// How many pulls and pushes there were so far.
+    /// Pulls and pushes so far.
     pub(crate) fn answered(&self) -> u64 {
         let so_far = self.counters.so_far();
         so_far.pulls + so_far.pushes
     }
 
-    /// What the server holds and has done.
     pub fn load(&self) -> Load {
         let mut load = self.counters.so_far();
         self.each(|partition| load.add(partition));

@@ -1,7 +1,7 @@
-//! A checked model with everything worked out that servers and clients need at every step.
+//! A validated model with everything derived from it that servers and clients need on the hot path.
 //!
-//! Made once of a [`ModelSpec`] and shared by all partitions. It knows widths, hashes, slices and how values begin; it
-//! holds no values.
+//! A layout is built once from a [`ModelSpec`] and shared by all partitions. It has widths, name hashes, slices and
+//! initial values. It holds no trained values.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,22 +9,22 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::initial::Initial;
+use crate::initial_values::InitialValues;
 use crate::optimizer::Kernel;
 use crate::placement::{NameHash, PartitionId, SLICE_ELEMENTS};
 use crate::spec::{Fingerprint, ModelSpec, SpecError, TableSpec, VariableSpec};
 
-/// A table, by its place in the specification.
+/// A table, by its index in the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TableId(pub u32);
 
-/// A piece of a dense variable that stays together.
+/// A range of a dense variable that is stored in one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SliceId {
-    /// The variable, by its place in the specification.
+    /// The variable, by its index in the specification.
     pub variable: u32,
-    /// Which of its slices, from 0.
+    /// Counted from 0 within the variable.
     pub index: u32,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for SliceId {
     }
 }
 
-/// A model, ready to be held and asked.
+/// A validated model with derived data.
 #[derive(Debug)]
 pub struct Layout {
     spec: ModelSpec,
@@ -44,34 +44,34 @@ pub struct Layout {
     kernel: Kernel,
 }
 
-/// What a table's rows look like.
+/// The shape and initial values of a table's rows.
 #[derive(Debug, Clone)]
 pub(crate) struct TableLayout {
     pub(crate) name: NameHash,
     pub(crate) dim: usize,
-    pub(crate) initial: Initial,
+    pub(crate) initial: InitialValues,
 }
 
 #[derive(Debug)]
 struct VariableLayout {
     name: NameHash,
     elements: u64,
-    initial: Initial,
+    initial: InitialValues,
 }
 
 impl Layout {
-    /// The layout of a model, if it can be.
+    /// Validates the model and derives its layout.
     pub fn new(spec: ModelSpec) -> Result<Arc<Self>, SpecError> {
         spec.check()?;
         let seed = spec.seed;
         let table = |table: &TableSpec| {
             let name = NameHash::of(&table.name);
-            let initial = Initial::of_table(name, table.dim, table.init, seed);
+            let initial = InitialValues::of_table(name, table.dim, table.init, seed);
             TableLayout { name, dim: table.dim as usize, initial }
         };
         let variable = |variable: &VariableSpec| {
             let name = NameHash::of(&variable.name);
-            let initial = Initial::of_variable(name, &variable.shape, variable.init, seed);
+            let initial = InitialValues::of_variable(name, &variable.shape, variable.init, seed);
             VariableLayout { name, elements: variable.elements(), initial }
         };
         Ok(Arc::new(Self {
@@ -83,29 +83,25 @@ impl Layout {
         }))
     }
 
-    /// What the model was declared as.
     pub fn spec(&self) -> &ModelSpec {
         &self.spec
     }
 
-    /// The model's number.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// The table of this name.
     pub fn table_named(&self, name: &str) -> Option<TableId> {
-        let place = self.spec.tables.iter().position(|table| table.name == name)?;
-        Some(TableId(place as u32))
+        let index = self.spec.tables.iter().position(|table| table.name == name)?;
+        Some(TableId(index as u32))
     }
 
-    /// The variable of this name.
     pub fn variable_named(&self, name: &str) -> Option<u32> {
-        let place = self.spec.variables.iter().position(|variable| variable.name == name)?;
-        Some(place as u32)
+        let index = self.spec.variables.iter().position(|variable| variable.name == name)?;
+        Some(index as u32)
     }
 
-    /// How many values a row of the table has.
+    /// Values per row of the table.
     pub fn dim(&self, table: TableId) -> Option<usize> {
         self.table(table).map(|table| table.dim)
     }
@@ -123,7 +119,7 @@ impl Layout {
         (0..self.variables.len() as u32).flat_map(|variable| self.slices_of(variable))
     }
 
-    /// Which elements of its variable a slice has.
+    /// The elements of its variable that a slice covers.
     pub fn elements(&self, slice: SliceId) -> Option<Range<u64>> {
         let variable = self.variables.get(slice.variable as usize)?;
         let first = u64::from(slice.index) * SLICE_ELEMENTS;
@@ -131,19 +127,18 @@ impl Layout {
         (first < end).then_some(first..end)
     }
 
-    /// Where a slice lives.
     pub fn partition_of(&self, slice: SliceId) -> Option<PartitionId> {
         self.elements(slice)?;
         let variable = self.variables.get(slice.variable as usize)?;
-        Some(variable.name.place(u64::from(slice.index)).partition())
+        Some(variable.name.hash_key(u64::from(slice.index)).partition())
     }
 
-    /// The hash of a table's name, from which the place of each of its rows follows.
+    /// The hash of a table's name; it determines the partition of each row.
     pub fn name_hash(&self, table: TableId) -> Option<NameHash> {
         self.table(table).map(|table| table.name)
     }
 
-    /// Fills in what a slice begins with.
+    /// Fills `weights` with the initial values of a slice.
     pub(crate) fn initial_slice(&self, slice: SliceId, weights: &mut [f32]) {
         if let (Some(variable), Some(elements)) = (self.variables.get(slice.variable as usize), self.elements(slice)) {
             variable.initial.elements(elements.start, weights);
@@ -175,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_cut_into_slices_without_gaps() {
+    fn slices_cover_a_variable_without_gaps() {
         for elements in [1, SLICE_ELEMENTS - 1, SLICE_ELEMENTS, SLICE_ELEMENTS + 1, 5 * SLICE_ELEMENTS + 7] {
             let layout = layout(elements);
             let pieces: Vec<_> = layout.slices().map(|slice| layout.elements(slice).unwrap()).collect();
@@ -186,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_that_is_not_there_is_nowhere() {
+    fn an_unknown_slice_has_no_partition() {
         let layout = layout(10);
         assert_eq!(layout.partition_of(SliceId { variable: 0, index: 1 }), None);
         assert_eq!(layout.elements(SliceId { variable: 1, index: 0 }), None);

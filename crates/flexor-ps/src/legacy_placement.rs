@@ -1,23 +1,23 @@
-//! Where ElasticDL's workers send things: its own rules, for servers that stand in for its own.
+//! The placement rules of ElasticDL's workers.
 //!
-//! Only the compatibility service uses this: such a server keeps what it is sent. Everything native goes by
-//! [`crate::placement`].
+//! Only the ElasticDL compatibility service uses this module; its servers keep whatever workers send them. Native
+//! servers use [`crate::placement`].
 
 use std::num::NonZeroU32;
 
 use sha2::{Digest, Sha256};
 
-/// The server of a dense variable: the hexadecimal digits of its name's SHA-256, read as digits of base 32.
+/// The server of a dense variable: the hexadecimal digits of its name's SHA-256, read in base 32, modulo `servers`.
 pub fn server_of_variable(name: &str, servers: NonZeroU32) -> u32 {
     let servers = u64::from(servers.get());
     let digest = Sha256::digest(name.as_bytes());
     let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     let shard = digits.fold(0, |sum: u64, digit| (sum * 32 + u64::from(digit)) % servers);
-    // Below the number of servers, which is a u32.
+    // The remainder is below the number of servers, which is a u32.
     shard as u32
 }
 
-/// The server of a row. Ids are not negative there; those that are get the server that a modulus gives them.
+/// The server of a row. ElasticDL has no negative ids; here they get the Euclidean remainder.
 pub fn server_of_row(id: i64, servers: NonZeroU32) -> u32 {
     id.rem_euclid(i64::from(servers.get())) as u32
 }

@@ -1,20 +1,22 @@
-//! Parameter servers: what they keep, how they serve it, and how a client finds it.
+//! Parameter servers: their state, their services, and the client of the workers.
 //!
-//! Start reading at [`spec`] (what a job trains), [`placement`] (where things live), [`partition`] (what moves together
-//! and how updates are applied once), [`hosted`] (all partitions of a server) and [`checkpoint`] (how they are kept).
-//! [`server`] and [`client`] speak our own wire, [`elasticdl`] that of ElasticDL's workers.
+//! Reading order: [`spec`] (the model a job declares), [`placement`] (key to partition), [`partition`] (rows, slices
+//! and exactly-once updates), [`hosted`] (all partitions of a server), [`checkpoint`] (files). [`server`] and
+//! [`client`] speak Flexor's own protocol; [`elasticdl`] serves the workers of ElasticDL.
+//!
+//! The job's master decides which server hosts which partition. This crate only carries that decision out.
 
-mod addressee;
 pub mod batch;
 mod block;
 pub mod buckets;
+mod call_target;
 pub mod checkpoint;
 pub mod client;
 mod dense;
 pub mod dial;
 pub mod elasticdl;
 pub mod hosted;
-mod initial;
+mod initial_values;
 pub mod layout;
 pub mod legacy_placement;
 mod little_endian;
@@ -30,6 +32,6 @@ mod spans;
 pub mod spec;
 mod table;
 #[cfg(test)]
-mod testing;
+mod test_support;
 
 pub use block::BlockError;

@@ -1,9 +1,9 @@
-//! Numbers as bytes, least significant first: what files and moving partitions are written in.
+//! Little-endian encoding of numbers, for files and for partitions on the wire.
 
 use bytemuck::{NoUninit, cast_slice};
 use bytes::Bytes;
 
-/// Bytes that are read from the front.
+/// Reads numbers from the front of a byte slice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -26,19 +26,19 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(*taken))
     }
 
-    /// So many numbers of 32 bits.
+    /// Reads `count` numbers of 32 bits.
     pub(crate) fn words(&mut self, count: usize) -> Option<Vec<u32>> {
         let bytes = self.bytes(count.checked_mul(4)?)?;
         Some(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
     }
 
-    /// So many numbers of 64 bits.
+    /// Reads `count` numbers of 64 bits.
     pub(crate) fn longs(&mut self, count: usize) -> Option<Vec<u64>> {
         let bytes = self.bytes(count.checked_mul(8)?)?;
         Some(bytes.as_chunks().0.iter().map(|long| u64::from_le_bytes(*long)).collect())
     }
 
-    /// So many values.
+    /// Reads `count` floats.
     pub(crate) fn floats(&mut self, count: usize) -> Option<Vec<f32>> {
         let bytes = self.bytes(count.checked_mul(4)?)?;
         Some(bytes.as_chunks().0.iter().map(|float| f32::from_le_bytes(*float)).collect())
@@ -69,7 +69,7 @@ pub(crate) fn put_floats(bytes: &mut Vec<u8>, floats: &[f32]) {
     put_all(bytes, floats, f32::to_le_bytes);
 }
 
-/// In one go: number by number would be the slowest part of a checkpoint.
+/// Copies all numbers at once: number by number would be the slowest part of a checkpoint.
 fn put_all<T: NoUninit, const N: usize>(bytes: &mut Vec<u8>, numbers: &[T], to_bytes: fn(T) -> [u8; N]) {
     match cfg!(target_endian = "little") {
         true => bytes.extend_from_slice(cast_slice(numbers)),
@@ -77,7 +77,7 @@ fn put_all<T: NoUninit, const N: usize>(bytes: &mut Vec<u8>, numbers: &[T], to_b
     }
 }
 
-/// Floats as they are sent; they are not copied.
+/// Turns floats into bytes for a message without copying them.
 pub(crate) fn floats_as_bytes(mut values: Vec<f32>) -> Bytes {
     struct Floats(Vec<f32>);
 

@@ -1,8 +1,8 @@
-//! The arithmetic of one step: how a gradient moves the weights of a row or a slice, and its slots with them.
+//! The arithmetic of one optimizer step on the weights and slots of a row or slice.
 //!
-//! Values lie as weights, then each slot, all of one width. A step may be taken of a range of them only. Loops are
-//! plain, so that they become vector instructions; every operation is one that gives the same bits on every machine.
-//! A further optimizer is a variant of [`Step`].
+//! Values are laid out as weights, then each slot, all of one width. A step may cover a range of them. Loops are plain
+//! so that the compiler vectorises them. Every operation gives the same bits on every machine. A new optimizer is a new
+//! variant of [`Step`].
 
 mod correction;
 #[cfg(test)]
@@ -14,11 +14,11 @@ use correction::Corrections;
 
 use crate::spec::Optimizer;
 
-/// In place of an ε of 0: too small to change a step, and a gradient of 0 moves nothing where nothing was accumulated.
-/// A condition in the loop would keep it from becoming vector instructions.
+/// Replaces an ε of 0. It is too small to change a step, and avoids 0/0 where gradient and accumulator are 0. A
+/// condition in the loop would prevent vectorisation.
 const LEAST_EPSILON: f32 = 1e-20;
 
-/// An optimizer with what can be worked out once.
+/// An optimizer with its precomputed corrections.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     optimizer: Optimizer,
@@ -44,29 +44,26 @@ impl Kernel {
         Self { optimizer, corrections }
     }
 
-    /// How many slots there are beside each weight.
+    /// Slots per weight.
     pub(crate) fn slots(&self) -> usize {
         self.optimizer.slots().len()
     }
 
-    /// What they begin with.
     pub(crate) fn initial_slot(&self) -> f32 {
         self.optimizer.initial_slot()
     }
 
-    /// Whether each row counts its steps.
     pub(crate) fn counts_steps(&self) -> bool {
         self.optimizer.counts_steps()
     }
 
-    /// The learning rate of a push: its own if it names one, else the configured one; divided by how many updates came
-    /// between the pull and the push, where that is asked for.
-    pub(crate) fn rate(&self, asked: f32, staleness: u64) -> f32 {
-        let rate = if asked > 0.0 { asked } else { self.optimizer.learning_rate() };
+    /// The learning rate of a push: the requested one if above 0, else the configured one. A staleness above 1 divides
+    /// it.
+    pub(crate) fn rate(&self, requested: f32, staleness: u64) -> f32 {
+        let rate = if requested > 0.0 { requested } else { self.optimizer.learning_rate() };
         if staleness > 1 { rate / staleness as f32 } else { rate }
     }
 
-    /// The step with a learning rate.
     pub(crate) fn step(&self, rate: f32) -> Step<'_> {
         match self.optimizer {
             Optimizer::Sgd { momentum, nesterov: true, .. } if momentum > 0.0 => Step::Nesterov { rate, momentum },
@@ -82,7 +79,8 @@ impl Kernel {
 }
 
 impl Step<'_> {
-    /// Moves the elements in `range` of values that are `width` wide. This is step number `t` of theirs, from 1.
+    /// Applies the gradient to the elements in `range` of values that are `width` wide. `t` is their step number, from
+    /// 1.
     #[inline]
     pub(crate) fn take(&self, values: &mut [f32], width: usize, range: Range<usize>, gradient: &[f32], t: u32) {
         let mut parts = values.chunks_mut(width).map(|part| &mut part[range.clone()]);

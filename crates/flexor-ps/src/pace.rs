@@ -1,35 +1,35 @@
-//! Work beside training: copies of partitions and checkpoints.
+//! Paces background work: syncs of partitions and checkpoints.
 //!
-//! It shares processors and memory with training and is never urgent enough to halve it. So it rests after each turn,
-//! four times as long as the turn took, as long as clients are being answered; where nobody asks it does not rest at all. A
-//! rest has an upper limit, so that a machine that has no time for anything still gets on.
+//! Background work shares processors and memory with training, and must not halve its speed. So it pauses after each turn,
+//! four times as long as the turn took, while clients are being served. Without clients it does not pause. The pause has an
+//! upper limit, so that an overloaded machine still makes progress.
 
 use std::time::Duration;
 
-use crate::hosted::Hosted;
+use crate::hosted::HostedPartitions;
 
-/// How much longer than a turn the rest after it is.
-const REST: u32 = 4;
+/// Length of the pause relative to the turn.
+const PAUSE_FACTOR: u32 = 4;
 
-/// How somebody takes turns with training.
+/// Decides the pauses of one background task.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// How many requests were answered when it last looked.
-    answered: u64,
-    longest_rest: Duration,
+    /// Number of requests served at the last call.
+    served: u64,
+    longest_pause: Duration,
 }
 
 impl Pace {
-    pub(crate) fn new(hosted: &Hosted, longest_rest: Duration) -> Self {
-        Self { answered: hosted.answered(), longest_rest }
+    pub(crate) fn new(hosted: &HostedPartitions, longest_pause: Duration) -> Self {
+        Self { served: hosted.answered(), longest_pause }
     }
 
-    /// How long to rest after a turn that took this long.
-    pub(crate) fn rest_after(&mut self, took: Duration, hosted: &Hosted) -> Duration {
-        let before = std::mem::replace(&mut self.answered, hosted.answered());
-        match before == self.answered {
+    /// The pause after a turn that took this long.
+    pub(crate) fn pause_after(&mut self, took: Duration, hosted: &HostedPartitions) -> Duration {
+        let before = std::mem::replace(&mut self.served, hosted.answered());
+        match before == self.served {
             true => Duration::ZERO,
-            false => (took * REST).min(self.longest_rest),
+            false => (took * PAUSE_FACTOR).min(self.longest_pause),
         }
     }
 }
@@ -37,23 +37,23 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Gradients, layout, optimizers};
+    use crate::test_support::{TestGradients, layout, optimizers};
 
     #[test]
-    fn it_rests_only_while_somebody_trains() {
+    fn it_pauses_only_while_clients_are_served() {
         let layout = layout(optimizers()[0]);
-        let hosted = Hosted::new(layout.clone());
+        let hosted = HostedPartitions::new(layout.clone());
         let longest = Duration::from_millis(10);
         let mut pace = Pace::new(&hosted, longest);
         let (short, long) = (Duration::from_millis(1), Duration::from_secs(1));
-        assert_eq!(pace.rest_after(long, &hosted), Duration::ZERO);
-        Gradients::of_batch(&layout, 1).push(&hosted);
-        assert_eq!(pace.rest_after(short, &hosted), short * REST);
-        assert_eq!(pace.rest_after(short, &hosted), Duration::ZERO);
-        Gradients::of_batch(&layout, 1).push(&hosted);
-        assert_eq!(pace.rest_after(long, &hosted), longest);
-        // Of a model without tables nothing but variables is pulled.
+        assert_eq!(pace.pause_after(long, &hosted), Duration::ZERO);
+        TestGradients::of_batch(&layout, 1).push(&hosted);
+        assert_eq!(pace.pause_after(short, &hosted), short * PAUSE_FACTOR);
+        assert_eq!(pace.pause_after(short, &hosted), Duration::ZERO);
+        TestGradients::of_batch(&layout, 1).push(&hosted);
+        assert_eq!(pace.pause_after(long, &hosted), longest);
+        // A pull of a model without tables counts too.
         hosted.count_pull(0);
-        assert_eq!(pace.rest_after(short, &hosted), short * REST);
+        assert_eq!(pace.pause_after(short, &hosted), short * PAUSE_FACTOR);
     }
 }

@@ -1,19 +1,19 @@
-//! One partition of a model: everything that moves together when a partition changes its server.
+//! One partition of a model: the unit of placement, replication and recovery.
 //!
-//! Rows, dense slices, their slots and step counts, which batches were applied, what waits for a synchronous step, and
-//! the version that counts updates. A partition decides by itself whether a part of a push is applied: whole, once, or
-//! not at all. It has no lock and no clock; [`crate::hosted`] guards all partitions of a server.
+//! It contains rows, dense slices, slots, step counts, the history of applied batches, gradients buffered for a
+//! synchronous step, and the version, which counts updates. A partition applies its part of a push completely and once,
+//! or rejects it. It has no lock and no clock: [`crate::hosted`] guards all partitions of a server.
 
-mod applying;
-mod arriving;
-mod assigning;
+mod assignment;
 mod contribution;
-mod copying;
+mod export;
 mod history;
-mod reading;
+mod import;
+mod pull;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod update;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,15 +21,15 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-pub use arriving::{ArrivalError, Arriving};
 use contribution::Contribution;
-pub use copying::PartitionCopy;
+pub use export::PartitionExport;
+use history::BatchState;
 pub(crate) use history::History;
-use history::Standing;
-pub use reading::SliceView;
-pub use steps::{Buffered, Committed, Divisors};
+pub use import::{ImportError, PartitionImport};
+pub use pull::SliceView;
+pub use steps::{BufferOutcome, CommitOutcome, Divisors};
 
-use crate::batch::{BatchId, Pass};
+use crate::batch::{BatchId, DatasetEpoch};
 use crate::dense::Slice;
 use crate::layout::{Layout, SliceId, TableId};
 use crate::placement::PartitionId;
@@ -37,105 +37,85 @@ use crate::push::CheckedPush;
 use crate::snapshot::{Budget, SnapshotId, Snapshots};
 use crate::table::{RecordShape, Table};
 
-/// A partition and all that belongs to it.
 #[derive(Debug)]
 pub struct Partition {
     id: PartitionId,
     layout: Arc<Layout>,
     tables: Vec<Table>,
-    /// By their id, sorted.
+    /// Sorted by id.
     slices: Vec<(SliceId, Slice)>,
     history: History,
-    /// How many updates were applied.
+    /// The number of applied updates.
     version: u64,
-    /// What waits for the commit of its step, in synchronous mode.
+    /// Synchronous mode: contributions that wait for the commit of their step.
     buffered: BTreeMap<BatchId, Arc<Contribution>>,
     snapshots: Snapshots,
-    scratch: applying::Scratch,
+    scratch: update::Scratch,
 }
 
-/// What a push must fit to be applied to one partition.
+/// Per-partition options of a push.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Terms {
-    /// The version that the gradients were computed on, where stale ones shall count less: the learning rate is divided
-    /// by the number of updates since.
+pub struct PushOptions {
+    /// The version that the gradients were computed on. If given, the learning rate is divided by the number of updates
+    /// since.
     pub based_on: Option<u64>,
 }
 
-/// What became of a part of a push.
+/// The outcome of a partition's part of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pushed {
-    /// It was applied.
+pub enum PartOutcome {
     Applied {
-        /// The version after it.
         version: u64,
     },
-    /// The batch was applied here before.
+    /// The batch was applied earlier.
     AlreadyApplied {
-        /// The version as it is.
         version: u64,
     },
-    /// The batch was acknowledged by its worker long ago, so it was applied here before.
+    /// The batch is in a closed range: its worker acknowledged it, so it was applied earlier.
     Closed,
 }
 
-/// Why a part was not taken. It may be sent again, here or elsewhere.
+/// The partition rejected its part of a push. The client may send it again, here or to another server.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Turned {
-    /// The partition is not on this server.
-    #[error("partition {0} is not on this server; ask for the map and send it to its owner")]
-    Elsewhere(PartitionId),
-    /// Steps before this one were not taken.
+pub enum PartitionError {
+    #[error("partition {0} is not on this server; get the current partition map and send the request to the primary")]
+    NotHere(PartitionId),
+    /// An earlier step is missing here.
     #[error("partition {partition} is at version {version}, not at {asked}")]
     OutOfOrder {
-        /// The partition.
         partition: PartitionId,
-        /// Where it is.
         version: u64,
-        /// What the step follows.
+        /// The number of the step: it needs a partition at this version.
         asked: u64,
     },
-    /// Some records of the batch were applied as another batch.
     #[error(
-        "{batch} overlap a batch that partition {partition} has applied; batches must be cut as the master cuts them"
+        "{batch} overlap another batch that partition {partition} has applied; push batches as the master cuts them"
     )]
-    CutElsewhere {
-        /// The partition.
-        partition: PartitionId,
-        /// The batch.
-        batch: BatchId,
-    },
-    /// As many rows as can be numbered.
-    #[error("table {} of partition {partition} has as many rows as it can have", .table.0)]
-    Full {
-        /// The partition.
-        partition: PartitionId,
-        /// The table.
-        table: TableId,
-    },
+    OverlapsApplied { partition: PartitionId, batch: BatchId },
+    #[error("table {} of partition {partition} has reached the maximum number of rows", .table.0)]
+    Full { partition: PartitionId, table: TableId },
 }
 
-impl Turned {
-    /// The partition it is about.
+impl PartitionError {
     pub fn partition(&self) -> PartitionId {
         match self {
-            Self::Elsewhere(partition)
+            Self::NotHere(partition)
             | Self::OutOfOrder { partition, .. }
-            | Self::CutElsewhere { partition, .. }
+            | Self::OverlapsApplied { partition, .. }
             | Self::Full { partition, .. } => *partition,
         }
     }
 }
 
 impl Partition {
-    /// A partition of a model that nobody has trained.
+    /// An untrained partition.
     pub fn new(layout: &Arc<Layout>, id: PartitionId) -> Self {
         let mut partition = Self::empty(layout, id);
         partition.make_slices();
         partition
     }
 
-    /// Without its slices.
+    /// A partition without slices, to be filled by an import.
     fn empty(layout: &Arc<Layout>, id: PartitionId) -> Self {
         let mut partition = Self {
             id,
@@ -146,23 +126,22 @@ impl Partition {
             version: 0,
             buffered: BTreeMap::new(),
             snapshots: Snapshots::default(),
-            scratch: applying::Scratch::default(),
+            scratch: update::Scratch::default(),
         };
         partition.make_tables();
         partition
     }
 
-    /// Its number.
     pub fn id(&self) -> PartitionId {
         self.id
     }
 
-    /// How many updates were applied.
+    /// The number of applied updates.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Takes over a model that has more variables and tables than the one it was made for.
+    /// Adopts a model with appended variables and tables.
     pub fn extend(&mut self, layout: &Arc<Layout>) {
         if !Arc::ptr_eq(&self.layout, layout) && layout.spec().extends(self.layout.spec()) {
             self.layout = Arc::clone(layout);
@@ -171,29 +150,28 @@ impl Partition {
         }
     }
 
-    /// Records of a pass were acknowledged: their updates never come again, and need not be remembered one by one. What
-    /// waits for a step stays: the step may be told later than this.
-    pub fn close(&mut self, pass: Pass, records: Range<u64>) {
-        self.history.close(pass, records);
+    /// Closes a range of acknowledged records: their updates never come again, so the history need not list them one by
+    /// one. BufferOutcome contributions stay: the commit of their step may come later.
+    pub fn close(&mut self, epoch: DatasetEpoch, records: Range<u64>) {
+        self.history.close(epoch, records);
     }
 
-    /// Opens a snapshot: the partition as it is at this moment can be read until it is closed.
+    /// Opens a snapshot of the current state. It can be read until it is closed.
     pub fn open_snapshot(&mut self, id: SnapshotId, budget: Arc<Budget>) {
         let rows = self.tables.iter().map(Table::rows).collect();
         self.snapshots.open(id, budget, rows, self.version);
     }
 
-    /// Forgets a snapshot.
     pub fn close_snapshot(&mut self, id: SnapshotId) {
         self.snapshots.close(id);
     }
 
-    /// How many rows there are, in all tables.
+    /// The number of rows in all tables.
     pub fn rows(&self) -> u64 {
         self.tables.iter().map(|table| u64::from(table.rows())).sum()
     }
 
-    /// How many bytes of memory rows, slices, indexes and slots take.
+    /// The memory of rows, slices, indexes and slots.
     pub fn bytes(&self) -> usize {
         self.tables.iter().map(Table::bytes).sum::<usize>()
             + self.slices.iter().map(|(_, slice)| slice.bytes()).sum::<usize>()
@@ -209,8 +187,8 @@ impl Partition {
     fn make_slices(&mut self) {
         let layout = Arc::clone(&self.layout);
         let known = self.slices.last().map(|(slice, _)| *slice);
-        let of_here = |slice: &SliceId| layout.partition_of(*slice) == Some(self.id);
-        for slice in layout.slices().filter(|slice| Some(*slice) > known).filter(of_here) {
+        let is_own = |slice: &SliceId| layout.partition_of(*slice) == Some(self.id);
+        for slice in layout.slices().filter(|slice| Some(*slice) > known).filter(is_own) {
             let elements = layout.elements(slice).map_or(0, |elements| elements.end - elements.start);
             let mut weights = vec![0.0; elements as usize];
             layout.initial_slice(slice, &mut weights);
@@ -218,29 +196,29 @@ impl Partition {
         }
     }
 
-    fn place_of(&self, slice: SliceId) -> Option<usize> {
+    fn slice_index(&self, slice: SliceId) -> Option<usize> {
         self.slices.binary_search_by_key(&slice, |(slice, _)| *slice).ok()
     }
 
-    /// Whether an update of this batch may be applied; `Some` if it was, or need not be.
-    fn standing(&self, batch: Option<BatchId>) -> Result<Option<Pushed>, Turned> {
+    /// Checks the history. `None` means that the batch is to be applied; `Some` is the outcome of a repeated batch.
+    fn check_history(&self, batch: Option<BatchId>) -> Result<Option<PartOutcome>, PartitionError> {
         let Some(batch) = batch else { return Ok(None) };
-        match self.history.standing(batch) {
-            Standing::Open => Ok(None),
-            Standing::Applied => Ok(Some(Pushed::AlreadyApplied { version: self.version })),
-            Standing::Closed => Ok(Some(Pushed::Closed)),
-            Standing::CutElsewhere => Err(Turned::CutElsewhere { partition: self.id, batch }),
+        match self.history.state_of(batch) {
+            BatchState::Open => Ok(None),
+            BatchState::Applied => Ok(Some(PartOutcome::AlreadyApplied { version: self.version })),
+            BatchState::Closed => Ok(Some(PartOutcome::Closed)),
+            BatchState::Overlapping => Err(PartitionError::OverlapsApplied { partition: self.id, batch }),
         }
     }
 
-    fn check_room(&self, push: &CheckedPush<'_>) -> Result<(), Turned> {
-        let full = |rows: &&crate::push::Rows<'_>| {
+    fn check_room(&self, push: &CheckedPush<'_>) -> Result<(), PartitionError> {
+        let full = |rows: &&crate::push::CheckedRows<'_>| {
             let more = rows.of.buckets.positions(self.id).len();
             self.tables.get(rows.of.table.0 as usize).is_none_or(|table| !table.has_room(more))
         };
         match push.rows.iter().find(full) {
             None => Ok(()),
-            Some(rows) => Err(Turned::Full { partition: self.id, table: rows.of.table }),
+            Some(rows) => Err(PartitionError::Full { partition: self.id, table: rows.of.table }),
         }
     }
 }

@@ -1,7 +1,8 @@
-//! A partition in bounded pieces: how it travels to another server, and how it is kept in files.
+//! A partition as a sequence of bounded pieces: its form on the wire and in files.
 //!
-//! A head with what the partition remembers, its dense slices, its rows, what waits for a synchronous step, and an end
-//! that says how much there was. Each piece is a [block](crate::block) when it is written.
+//! The order is: head (version and batch history), dense slices, rows, gradients buffered for a synchronous step, end
+//! (totals). Each piece is encoded as one [block](crate::block). `partition::export` makes pieces and
+//! `partition::import` checks and assembles them; this module only encodes and decodes.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -21,16 +22,15 @@ const WAITING_ROWS: u32 = 4;
 const WAITING_SLICE: u32 = 5;
 const END: u32 = 6;
 
-/// No piece has more bytes before its values.
+/// An upper bound of the bytes before the values of a piece.
 const FIELDS: usize = 40;
 
-/// A piece of a partition.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Piece(pub(crate) Part);
+pub struct Piece(pub(crate) PieceBody);
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Part {
-    Head(Head),
+pub(crate) enum PieceBody {
+    Head(PieceHead),
     Slice { slice: SliceId, steps: u32, version: u64, values: Vec<f32> },
     Rows { table: TableId, count: u32, words: Vec<u32> },
     WaitingRows { batch: BatchId, table: TableId, keys: Vec<u64>, gradients: Vec<f32> },
@@ -38,22 +38,20 @@ pub(crate) enum Part {
     End(Totals),
 }
 
-/// What comes first.
+/// The first piece.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Head {
+pub(crate) struct PieceHead {
     pub(crate) partition: PartitionId,
-    /// Of which model.
     pub(crate) fingerprint: Fingerprint,
     pub(crate) version: u64,
     pub(crate) history: History,
-    /// What slices have beside their values.
     pub(crate) slices: Vec<SliceHead>,
-    /// Batches that wait for a synchronous step, even if they have nothing here.
+    /// Batches buffered for a synchronous step, including those without gradients in this partition.
     pub(crate) waiting: Vec<BatchId>,
 }
 
-/// What a slice has beside its values.
+/// Step count and version of a slice, without its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SliceHead {
     pub(crate) slice: SliceId,
@@ -61,7 +59,7 @@ pub(crate) struct SliceHead {
     pub(crate) version: u64,
 }
 
-/// What comes last.
+/// The last piece: counts to verify completeness.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Totals {
@@ -69,31 +67,23 @@ pub(crate) struct Totals {
     pub(crate) waiting: u64,
 }
 
-/// Bytes that are no piece of a partition.
+/// The bytes do not encode a piece.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PieceError {
-    /// They are no block.
     #[error(transparent)]
     Block(#[from] BlockError),
-    /// They are a block of something else, or of a later version.
-    #[error("a block of kind {kind} with {bytes} bytes is no piece of a partition")]
-    Malformed {
-        /// The kind it says.
-        kind: u32,
-        /// How long it is.
-        bytes: usize,
-    },
+    #[error("a block of kind {kind} with {bytes} bytes is not a piece of a partition")]
+    Malformed { kind: u32, bytes: usize },
 }
 
 impl Piece {
-    /// As bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.size());
         self.put(&mut out);
         out
     }
 
-    /// From the bytes of one piece, and nothing behind it.
+    /// Decodes exactly one piece; trailing bytes are an error.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, PieceError> {
         let (block, rest) = block::take(bytes)?;
         match rest.is_empty() {
@@ -102,7 +92,7 @@ impl Piece {
         }
     }
 
-    /// From the contents of a block, after its checksum.
+    /// Decodes the contents of a block whose checksum was verified.
     pub fn from_contents(kind: u32, bytes: &[u8]) -> Result<Self, PieceError> {
         Self::of_block(Block { kind, bytes })
     }
@@ -112,16 +102,16 @@ impl Piece {
         read(block).map(Self).ok_or(malformed)
     }
 
-    /// About how many bytes it takes.
+    /// An estimate of the encoded size.
     fn size(&self) -> usize {
         let values = match &self.0 {
-            Part::Slice { values, .. } => size_of_val(values.as_slice()),
-            Part::Rows { words, .. } => size_of_val(words.as_slice()),
-            Part::WaitingRows { keys, gradients, .. } => {
+            PieceBody::Slice { values, .. } => size_of_val(values.as_slice()),
+            PieceBody::Rows { words, .. } => size_of_val(words.as_slice()),
+            PieceBody::WaitingRows { keys, gradients, .. } => {
                 size_of_val(keys.as_slice()) + size_of_val(gradients.as_slice())
             }
-            Part::WaitingSlice { gradient, .. } => size_of_val(gradient.as_slice()),
-            Part::Head(_) | Part::End(_) => 0,
+            PieceBody::WaitingSlice { gradient, .. } => size_of_val(gradient.as_slice()),
+            PieceBody::Head(_) | PieceBody::End(_) => 0,
         };
         HEAD_BYTES + FIELDS + values
     }
@@ -131,13 +121,13 @@ impl Piece {
     }
 }
 
-fn write(part: &Part, out: &mut Vec<u8>) -> u32 {
+fn write(part: &PieceBody, out: &mut Vec<u8>) -> u32 {
     match part {
-        Part::Head(head) => {
+        PieceBody::Head(head) => {
             write_json(out, head);
             HEAD
         }
-        Part::Slice { slice, steps, version, values } => {
+        PieceBody::Slice { slice, steps, version, values } => {
             put_slice(out, *slice);
             put_u32(out, *steps);
             put_u64(out, *version);
@@ -145,14 +135,14 @@ fn write(part: &Part, out: &mut Vec<u8>) -> u32 {
             put_floats(out, values);
             SLICE
         }
-        Part::Rows { table, count, words } => {
+        PieceBody::Rows { table, count, words } => {
             put_u32(out, table.0);
             put_u32(out, *count);
             put_u32(out, words.len() as u32);
             put_words(out, words);
             ROWS
         }
-        Part::WaitingRows { batch, table, keys, gradients } => {
+        PieceBody::WaitingRows { batch, table, keys, gradients } => {
             put_batch(out, *batch);
             put_u32(out, table.0);
             put_u32(out, keys.len() as u32);
@@ -161,7 +151,7 @@ fn write(part: &Part, out: &mut Vec<u8>) -> u32 {
             put_floats(out, gradients);
             WAITING_ROWS
         }
-        Part::WaitingSlice { batch, slice, offset, gradient } => {
+        PieceBody::WaitingSlice { batch, slice, offset, gradient } => {
             put_batch(out, *batch);
             put_slice(out, *slice);
             put_u32(out, *offset);
@@ -169,37 +159,37 @@ fn write(part: &Part, out: &mut Vec<u8>) -> u32 {
             put_floats(out, gradient);
             WAITING_SLICE
         }
-        Part::End(totals) => {
+        PieceBody::End(totals) => {
             write_json(out, totals);
             END
         }
     }
 }
 
-fn read(block: Block<'_>) -> Option<Part> {
+fn read(block: Block<'_>) -> Option<PieceBody> {
     let mut fields = Reader(block.bytes);
     let part = match block.kind {
-        HEAD => return serde_json::from_slice(block.bytes).ok().map(Part::Head),
-        END => return serde_json::from_slice(block.bytes).ok().map(Part::End),
+        HEAD => return serde_json::from_slice(block.bytes).ok().map(PieceBody::Head),
+        END => return serde_json::from_slice(block.bytes).ok().map(PieceBody::End),
         SLICE => {
             let (slice, steps, version) = (take_slice(&mut fields)?, fields.u32()?, fields.u64()?);
             let count = fields.u32()?;
-            Part::Slice { slice, steps, version, values: fields.floats(count as usize)? }
+            PieceBody::Slice { slice, steps, version, values: fields.floats(count as usize)? }
         }
         ROWS => {
             let (table, count, words) = (TableId(fields.u32()?), fields.u32()?, fields.u32()?);
-            Part::Rows { table, count, words: fields.words(words as usize)? }
+            PieceBody::Rows { table, count, words: fields.words(words as usize)? }
         }
         WAITING_ROWS => {
             let (batch, table) = (take_batch(&mut fields)?, TableId(fields.u32()?));
             let (keys, gradients) = (fields.u32()?, fields.u32()?);
             let (keys, gradients) = (fields.longs(keys as usize)?, fields.floats(gradients as usize)?);
-            Part::WaitingRows { batch, table, keys, gradients }
+            PieceBody::WaitingRows { batch, table, keys, gradients }
         }
         WAITING_SLICE => {
             let (batch, slice, offset) = (take_batch(&mut fields)?, take_slice(&mut fields)?, fields.u32()?);
             let count = fields.u32()?;
-            Part::WaitingSlice { batch, slice, offset, gradient: fields.floats(count as usize)? }
+            PieceBody::WaitingSlice { batch, slice, offset, gradient: fields.floats(count as usize)? }
         }
         _ => return None,
     };
@@ -207,7 +197,7 @@ fn read(block: Block<'_>) -> Option<Part> {
 }
 
 fn write_json(out: &mut Vec<u8>, value: &impl Serialize) {
-    // Writing numbers and lists into memory has no way to fail.
+    // Serialising numbers and lists into memory cannot fail.
     if let Ok(text) = serde_json::to_vec(value) {
         out.extend(text);
     }

@@ -1,17 +1,18 @@
-//! Where a row or a slice lives: a contract between servers, clients and files, the same for ever.
+//! The mapping of rows and slices to partitions: a contract between servers, clients and files that never changes.
 //!
-//! Names are hashed with FNV-1a (64 bits, over their UTF-8 bytes); name and key together go through the finaliser of
-//! SplitMix64; the top eight bits of the result are the partition. Dense variables are cut into slices of
-//! [`SLICE_ELEMENTS`] elements, and the number of a slice is its key. Which server holds a partition is the concern of
-//! the job's master, not of this module.
+//! A name is hashed with FNV-1a (64 bits, over its UTF-8 bytes). The XOR of name hash and key goes through the
+//! finaliser of SplitMix64. The top eight bits of the result are the partition. Dense variables are cut into slices of
+//! [`SLICE_ELEMENTS`] elements; the index of a slice is its key.
+//!
+//! This module does not decide which server hosts a partition: the job's master does.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How many partitions a model has, whatever the number of servers.
+/// Partitions of every model, for any number of servers.
 pub const PARTITIONS: usize = 256;
-/// How many elements of a dense variable stay together; the last slice of a variable may have fewer.
+/// Elements per slice of a dense variable; the last slice of a variable may have fewer.
 pub const SLICE_ELEMENTS: u64 = 64 << 10;
 
 /// The number of a partition, below [`PARTITIONS`].
@@ -20,22 +21,21 @@ pub const SLICE_ELEMENTS: u64 = 64 << 10;
 pub struct PartitionId(pub u8);
 
 impl PartitionId {
-    /// All there are.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..=u8::MAX).map(Self)
     }
 
-    /// As a number on the wire.
+    /// The number on the wire.
     pub fn number(self) -> u32 {
         self.0.into()
     }
 
-    /// The partition of this number on the wire.
+    /// Decodes a number from the wire.
     pub fn of_number(number: u32) -> Option<Self> {
         u8::try_from(number).ok().map(Self)
     }
 
-    /// As a place in a list.
+    /// The index into a list of all partitions.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -52,33 +52,31 @@ impl fmt::Display for PartitionId {
 pub struct NameHash(pub(crate) u64);
 
 impl NameHash {
-    /// FNV-1a of the name's bytes.
     pub fn of(name: &str) -> Self {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
         Self(name.bytes().fold(0xCBF2_9CE4_8422_2325, step))
     }
 
-    /// Where a row of the table, or a slice of the variable, lives.
+    /// The hash of a row of the table, or of a slice of the variable.
     #[inline]
-    pub fn place(self, key: u64) -> Place {
-        Place(mix(self.0 ^ key))
+    pub fn hash_key(self, key: u64) -> KeyHash {
+        KeyHash(mix(self.0 ^ key))
     }
 }
 
-/// A row's or slice's place among all of them, spread evenly over 64 bits.
+/// The hash of a row or slice, spread evenly over 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place(pub(crate) u64);
+pub struct KeyHash(pub(crate) u64);
 
-impl Place {
-    /// The partition it falls into.
+impl KeyHash {
     #[inline]
     pub fn partition(self) -> PartitionId {
         PartitionId((self.0 >> 56) as u8)
     }
 
-    /// A hash for a table inside of a partition, where the top bits of the place are all the same.
+    /// A hash for the index of one partition, where the top eight bits of all hashes are equal.
     #[inline]
-    pub(crate) fn inside(self) -> u64 {
+    pub(crate) fn in_partition(self) -> u64 {
         self.0 ^ (self.0 << 8)
     }
 }
@@ -106,19 +104,19 @@ mod tests {
     }
 
     #[test]
-    fn every_row_stays_where_it_was_yesterday() {
+    fn the_partition_of_a_row_never_changes() {
         let users = NameHash::of("users");
         let kernel = NameHash::of("dense/kernel");
-        let places = [0, 1, 2, 1000, u64::MAX].map(|key| users.place(key).partition().0);
-        let slices = [0, 1, 2].map(|slice| kernel.place(slice).partition().0);
+        let places = [0, 1, 2, 1000, u64::MAX].map(|key| users.hash_key(key).partition().0);
+        let slices = [0, 1, 2].map(|slice| kernel.hash_key(slice).partition().0);
         assert_eq!((places, slices), ([251, 29, 86, 84, 129], [90, 168, 175]));
     }
 
     #[test]
-    fn keys_that_follow_each_other_are_spread_evenly() {
+    fn consecutive_keys_are_spread_evenly() {
         let table = NameHash::of("clicks/embedding");
         let mut rows = [0_u32; PARTITIONS];
-        (0..256_000).for_each(|key| rows[table.place(key).partition().index()] += 1);
+        (0..256_000).for_each(|key| rows[table.hash_key(key).partition().index()] += 1);
         let (least, most) = (rows.iter().min().unwrap(), rows.iter().max().unwrap());
         assert!(*least > 850 && *most < 1150, "{least} to {most} rows of 1000");
     }

@@ -1,32 +1,31 @@
-//! A parameter server: its partitions, the clients it answers, and the master whose map it goes by.
+//! A parameter server: holds partitions, serves clients, replicates, and follows the master's plans.
 //!
-//! The master says which partitions are whose ([`planning`]); the server never decides that by itself. Clients pull and
-//! push ([`work`]); what is applied to a partition that is kept twice goes to its copy before anybody is answered
-//! ([`copying`] and [`links`] send, [`copies`] takes in). Values and how they are updated are [`crate::hosted`]'s.
+//! The master decides which server keeps which partition ([`plan_executor`]); the server never decides that itself. Clients
+//! pull and push ([`requests`]). A change of a replicated partition goes to its backup before the client is acknowledged
+//! ([`replicator`] and [`replication_link`] send, [`backup`] receives). Values and optimizers belong to [`crate::hosted`].
 //!
-//! Locks are taken in this order, and never the other way round: `planned`, `steps`, what is on its way to a partition
-//! ([`copies`]), the partition's post, the map of links, then the partition itself, the layout or a link. Nothing else is
-//! taken under the others (`checkpoints`, `saved`, what a message to a copy leaves out, what is known of the checkpoints'
-//! folder). What is read without a lock (`reached`, `rewound`, `epoch`, `wanted_save`) is there so that nobody has to take
-//! an earlier one.
+//! Lock order: `plan_lock`, `steps`, a partition's inbox ([`backup`]), its replica state, the map of links, then the
+//! partition itself, the layout or a link. Other locks (`checkpoints`, `last_checkpoint_action`, the rejected parts of a
+//! message, the knowledge of the checkpoint directory) are leaves. Atomics (`reached`, `rewind_epoch`, `epoch`,
+//! `ordered_checkpoint`) exist where a reader would otherwise need an earlier lock.
 
-mod copies;
-mod copying;
+mod backup;
+mod checkpoint_writer;
+mod debug_format;
 mod decode;
-mod described;
 mod file_thread;
-mod links;
-mod numbers;
-mod planning;
-mod post;
-mod restoring;
-mod saving;
+mod plan_executor;
+mod replica_state;
+mod replication_link;
+mod replicator;
+mod requests;
+mod restore;
+mod sequence;
 mod session;
 mod snapshots;
 mod steps;
 #[cfg(test)]
 mod testing;
-mod work;
 
 use std::fmt;
 use std::path::Path;
@@ -42,26 +41,25 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{Notify, mpsc};
 use tonic::service::Routes;
 
-use self::copies::Copies;
-use self::links::Links;
-use self::post::Posts;
+use self::backup::BackupInbox;
+use self::replica_state::ReplicaStates;
+use self::replication_link::ReplicationLinks;
+use self::requests::PsService;
 pub use self::session::{SessionError, follow_master};
 use self::steps::Steps;
-use self::work::WorkService;
-use crate::addressee::Addressee;
-use crate::batch::Pass;
+use crate::batch::DatasetEpoch;
+use crate::call_target::CallTarget;
 use crate::dial::{Dialer, MAX_MESSAGE};
-use crate::hosted::Hosted;
+use crate::hosted::HostedPartitions;
 
-/// How long a master may be away before a server that is to end does not wait for it any more.
-const MASTER_AWAY: Duration = Duration::from_secs(1);
+/// A draining server gives up on a master that has been unreachable for this long.
+const MASTER_GRACE: Duration = Duration::from_secs(1);
 
-/// One life of a server.
+/// One incarnation of a server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerName {
-    /// The name, unique in the job.
+    /// Unique in the job.
     pub name: String,
-    /// Which life.
     pub incarnation: u64,
 }
 
@@ -70,8 +68,8 @@ impl ServerName {
         Self { name: server.name.clone(), incarnation: server.incarnation }
     }
 
-    fn addressee(&self) -> Addressee {
-        Addressee::new(&self.name, self.incarnation)
+    fn call_target(&self) -> CallTarget {
+        CallTarget::new(&self.name, self.incarnation)
     }
 }
 
@@ -81,7 +79,7 @@ impl fmt::Display for ServerName {
     }
 }
 
-/// A server; shared by everything that serves.
+/// A handle to the server, shared by all its tasks.
 #[derive(Clone)]
 pub struct Server(Arc<Inner>);
 
@@ -89,51 +87,51 @@ struct Inner {
     me: ServerName,
     token: Option<Token>,
     dialer: Dialer,
-    /// Made when it is known what the job trains.
-    hosted: OnceLock<Arc<Hosted>>,
-    /// Told when something of what the master says has changed.
+    /// Set when the model is known.
+    hosted: OnceLock<Arc<HostedPartitions>>,
+    /// Notified when a plan, a step or the session changes.
     changed: Notify,
-    /// Whether it has a session with its master.
+    /// The server has a session with its master.
     is_connected: AtomicBool,
-    /// Whether it was told to end.
+    /// The server drains.
     is_leaving: AtomicBool,
-    /// Whether the master has said that it may.
+    /// The master has released the drained server.
     is_released: AtomicBool,
-    posts: Posts,
-    links: Links,
-    copies: Copies,
-    /// The number of the map that it goes by.
+    replicas: ReplicaStates,
+    links: ReplicationLinks,
+    inbox: BackupInbox,
+    /// Epoch of the current map.
     epoch: AtomicU64,
-    /// The longest that a partition took nothing while it was handed over.
+    /// The longest time that a partition was frozen for a hand-over.
     longest_freeze_us: AtomicU64,
-    /// Where checkpoints lie, once the master has said so.
+    /// The checkpoint directory, once a plan has named it.
     checkpoints: Mutex<Option<Arc<Path>>>,
-    has_looked: AtomicBool,
+    has_listed_checkpoints: AtomicBool,
     steps: Mutex<Steps>,
-    /// How many steps every partition here has taken, since all servers last went back by the map `rewound`.
+    /// Steps that every partition here has committed since the last rewind.
     reached: AtomicU64,
-    rewound: AtomicU64,
-    /// Which step of which checkpoint was begun last.
-    saved: Mutex<Option<(u64, bool)>>,
-    /// Which checkpoint the last plan wants to be written, or sealed; 0: none.
-    wanted_save: AtomicU64,
-    /// One plan is carried out at a time.
-    planned: Mutex<()>,
+    rewind_epoch: AtomicU64,
+    /// Number of the checkpoint order that was carried out last, and whether it was to seal.
+    last_checkpoint_action: Mutex<Option<(u64, bool)>>,
+    /// The checkpoint that the last plan orders to write or to seal; 0: none.
+    ordered_checkpoint: AtomicU64,
+    /// Held while a plan is carried out.
+    plan_lock: Mutex<()>,
     reports: mpsc::UnboundedSender<master::from_server::Message>,
 }
 
-/// What a server has to tell its master.
+/// Reports of a server to its master.
 pub type Reports = mpsc::UnboundedReceiver<master::from_server::Message>;
 
 impl Server {
-    /// A server that keeps nothing yet, and what it will have to say.
+    /// A server without partitions, and the queue of its reports.
     pub fn new(me: ServerName, token: Option<Token>) -> (Self, Reports) {
         Self::with_dialer(me, token, Dialer::default())
     }
 
-    /// The same, with connections of its own.
+    /// The same, with another way to open connections.
     pub fn with_dialer(me: ServerName, token: Option<Token>, dialer: Dialer) -> (Self, Reports) {
-        let (reports, told) = mpsc::unbounded_channel();
+        let (reports, receiver) = mpsc::unbounded_channel();
         let inner = Inner {
             me,
             token,
@@ -143,32 +141,31 @@ impl Server {
             is_connected: AtomicBool::new(false),
             is_leaving: AtomicBool::new(false),
             is_released: AtomicBool::new(false),
-            posts: Posts::default(),
-            links: Links::default(),
-            copies: Copies::default(),
+            replicas: ReplicaStates::default(),
+            links: ReplicationLinks::default(),
+            inbox: BackupInbox::default(),
             epoch: AtomicU64::new(0),
             longest_freeze_us: AtomicU64::new(0),
             checkpoints: Mutex::new(None),
-            has_looked: AtomicBool::new(false),
+            has_listed_checkpoints: AtomicBool::new(false),
             steps: Mutex::default(),
             reached: AtomicU64::new(0),
-            rewound: AtomicU64::new(0),
-            saved: Mutex::new(None),
-            wanted_save: AtomicU64::new(0),
-            planned: Mutex::new(()),
+            rewind_epoch: AtomicU64::new(0),
+            last_checkpoint_action: Mutex::new(None),
+            ordered_checkpoint: AtomicU64::new(0),
+            plan_lock: Mutex::new(()),
             reports,
         };
-        (Self(Arc::new(inner)), told)
+        (Self(Arc::new(inner)), receiver)
     }
 
-    /// Who it is.
     pub fn name(&self) -> &ServerName {
         &self.0.me
     }
 
-    /// Its service, each call checked for the job's token.
+    /// The gRPC routes; each call is checked for the job's token.
     pub fn routes(&self) -> Routes {
-        let service = ParameterServerServer::new(WorkService::new(self.clone()))
+        let service = ParameterServerServer::new(PsService::new(self.clone()))
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE);
         let token = self.0.token.clone();
@@ -179,18 +176,18 @@ impl Server {
         Routes::new(tonic::service::interceptor::InterceptedService::new(service, check))
     }
 
-    /// Records of which no update comes any more.
-    pub fn close(&self, closed: &master::ClosedBatches) {
+    /// Closes acknowledged batches: no push of theirs comes again.
+    pub fn close_batches(&self, closed: &master::ClosedBatches) {
         let Some(hosted) = self.0.hosted.get() else { return };
-        let of = |of: &master::ClosedRange| {
+        let ranges = |of: &master::ClosedRange| {
             let (dataset, records) = (of.dataset, of.first..of.end);
-            let epochs = of.since.unwrap_or(of.epoch)..=of.epoch;
-            epochs.map(move |epoch| (Pass { dataset, epoch }, records.clone()))
+            let epochs = of.first_epoch.unwrap_or(of.epoch)..=of.epoch;
+            epochs.map(move |epoch| (DatasetEpoch { dataset, epoch }, records.clone()))
         };
-        hosted.close(&closed.ranges.iter().flat_map(of).collect::<Vec<_>>());
+        hosted.close(&closed.ranges.iter().flat_map(ranges).collect::<Vec<_>>());
     }
 
-    /// What it holds and has done.
+    /// Counters and contents, for a load report.
     pub fn load(&self) -> master::ServerLoad {
         let load = self.0.hosted.get().map(|hosted| hosted.load()).unwrap_or_default();
         master::ServerLoad {
@@ -201,57 +198,57 @@ impl Server {
             pulled_rows: load.rows_pulled,
             pushed_rows: load.rows_pushed,
             cpu_us: cpu_us(),
-            left_out: load.left_out,
+            skipped: load.skipped,
             longest_freeze_us: self.0.longest_freeze_us.load(Ordering::Relaxed),
         }
     }
 
-    /// Waits until it is known what the job trains.
-    async fn when_known(&self) {
-        self.until(|| self.0.hosted.get().is_some()).await;
+    /// Waits until the model is known.
+    async fn wait_for_model(&self) {
+        self.wait_until(|| self.0.hosted.get().is_some()).await;
     }
 
-    /// It is to end: tells the master, and waits until that has given what it keeps to others, so that it can end without
-    /// a loss. Only the master knows what is on its way here. Or until there is no master, as when the whole job ends.
-    pub async fn drained(&self) {
+    /// Drains the server: waits until the master has moved its partitions and released it. Only the master knows what is on
+    /// its way here. Also returns when there is no master, as at the end of the job.
+    pub async fn drain(&self) {
         self.0.is_leaving.store(true, Ordering::Release);
         self.report(master::from_server::Message::Leaving(true));
         let is_released = || self.0.is_released.load(Ordering::Acquire);
         loop {
             let is_connected = || self.0.is_connected.load(Ordering::Acquire);
-            self.until(|| is_released() || !is_connected()).await;
-            let is_back = tokio::time::timeout(MASTER_AWAY, self.until(is_connected)).await;
+            self.wait_until(|| is_released() || !is_connected()).await;
+            let is_back = tokio::time::timeout(MASTER_GRACE, self.wait_until(is_connected)).await;
             if is_released() || is_back.is_err() {
                 return;
             }
         }
     }
 
-    /// Waits until what the master says has come to this.
-    async fn until(&self, is_so: impl Fn() -> bool) {
+    /// Waits until a condition holds; checks it after every notification.
+    async fn wait_until(&self, condition: impl Fn() -> bool) {
         loop {
             let changed = self.0.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if is_so() {
+            if condition() {
                 return;
             }
             changed.await;
         }
     }
 
-    /// The number of the map that it goes by.
+    /// Epoch of the current map.
     fn epoch(&self) -> u64 {
         self.0.epoch.load(Ordering::Acquire)
     }
 
     fn report(&self, message: master::from_server::Message) {
-        // Nobody listens only when the server ends.
+        // The send fails only when the server shuts down.
         let _ = self.0.reports.send(message);
     }
 }
 
-/// Processor time of this process so far.
+/// Processor time of this process, in microseconds.
 fn cpu_us() -> u64 {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     u64::try_from(used.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(used.tv_nsec).unwrap_or(0) / 1_000

@@ -1,9 +1,9 @@
-//! A partition as it was at one moment, while training goes on.
+//! Copy-on-write snapshots of a partition while training goes on.
 //!
-//! Opening a snapshot copies nothing. The first write to a page (or dense slice) after that puts what it was aside for
-//! those snapshots that need it; everything else is read where it is. What is put aside is counted against the
-//! snapshot's budget, which its parts in other partitions share; over it the snapshot is lost, and reading it says so.
-//! Without snapshots a write pays one comparison.
+//! Opening a snapshot copies nothing. The first write to a page (or dense slice) after that preserves the old contents
+//! for every snapshot that needs them. Readers take unchanged pages from the live table. Preserved bytes count against
+//! the budget of the snapshot, which all partitions of a server share. A snapshot over its budget is lost: reads return
+//! [`SnapshotLost::Overrun`]. Without open snapshots a write pays one comparison.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,25 +14,21 @@ use thiserror::Error;
 use crate::dense::Slice;
 use crate::table::{Page, RowNumber, Table};
 
-/// The number of a snapshot; its owner chooses it.
+/// The id of a snapshot, chosen by the code that opens it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SnapshotId(pub u64);
 
 /// Why a snapshot cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SnapshotLost {
-    /// Training changed more than there was room to keep.
-    #[error("training changed more of the model than the {budget} bytes that a server may keep aside")]
-    Overrun {
-        /// The budget it had.
-        budget: usize,
-    },
-    /// Nobody opened it here, or it was closed, or the partition has moved since.
-    #[error("there is no such snapshot of this partition; it may have moved to another server, open a new one")]
+    #[error("training changed more of the model than the {budget} bytes that the snapshot may preserve per server")]
+    Overrun { budget: usize },
+    /// The snapshot was never opened here, was closed, or its partition has moved.
+    #[error("this partition has no such snapshot; the partition may have moved to another server, open a new snapshot")]
     Unknown,
 }
 
-/// How many bytes a snapshot may put aside, shared by its parts in all partitions of a server.
+/// The bytes that a snapshot may preserve, shared by all partitions of a server.
 #[derive(Debug)]
 pub struct Budget {
     bytes: usize,
@@ -41,23 +37,21 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// So many bytes.
     pub fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self { bytes, used: AtomicUsize::new(0), overrun: AtomicBool::new(false) })
     }
 
-    /// How many bytes were put aside so far.
+    /// Bytes preserved so far.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Whether it was too small.
     pub fn is_overrun(&self) -> bool {
         self.overrun.load(Ordering::Relaxed)
     }
 
-    /// Takes so many bytes, or says that they are not there.
-    fn take(&self, bytes: usize) -> bool {
+    /// Reserves bytes. Returns `false` if the budget is overrun, now or earlier.
+    fn reserve(&self, bytes: usize) -> bool {
         let used = self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         if used > self.bytes {
             self.overrun.store(true, Ordering::Relaxed);
@@ -66,24 +60,22 @@ impl Budget {
     }
 }
 
-/// The open snapshots of one partition.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    open: Vec<Open>,
-    /// How many were ever opened.
+    open: Vec<OpenSnapshot>,
+    /// Snapshots opened so far, including closed ones.
     opened: u64,
-    /// The number of the youngest open one; 0 if none is.
+    /// The number of the youngest open snapshot; 0 if none is open.
     latest: u64,
 }
 
-/// One of them.
 #[derive(Debug)]
-struct Open {
+struct OpenSnapshot {
     id: SnapshotId,
-    /// Which one this was, from 1. Pages know the number of the latest snapshot that they were kept for.
+    /// Counted from 1 in the order of opening. Pages store the number of the latest snapshot they were preserved for.
     number: u64,
     budget: Arc<Budget>,
-    /// How many rows each table had.
+    /// The row count of each table at the snapshot.
     rows: Vec<RowNumber>,
     version: u64,
     pages: BTreeMap<(u32, u32), Arc<[u32]>>,
@@ -91,7 +83,7 @@ struct Open {
 }
 
 impl Snapshots {
-    /// The number of the youngest open snapshot: pages that were kept for it need not be kept again.
+    /// The number of the youngest open snapshot. Pages preserved for it need not be preserved again.
     #[inline]
     pub(crate) fn latest(&self) -> u64 {
         self.latest
@@ -102,7 +94,7 @@ impl Snapshots {
         self.opened += 1;
         self.latest = self.opened;
         let (pages, slices) = (BTreeMap::new(), BTreeMap::new());
-        self.open.push(Open { id, number: self.opened, budget, rows, version, pages, slices });
+        self.open.push(OpenSnapshot { id, number: self.opened, budget, rows, version, pages, slices });
     }
 
     pub(crate) fn close(&mut self, id: SnapshotId) {
@@ -110,45 +102,46 @@ impl Snapshots {
         self.latest = self.open.last().map_or(0, |open| open.number);
     }
 
-    /// Puts a page aside that is about to be written, for snapshots that had any of its rows.
+    /// Preserves a page before a write, for every open snapshot that contains any of its rows.
     #[cold]
-    pub(crate) fn keep_page(&mut self, table: u32, number: u32, first_row: RowNumber, page: &mut Page) {
+    pub(crate) fn preserve_page(&mut self, table: u32, number: u32, first_row: RowNumber, page: &mut Page) {
         let mut copy = None;
         let bytes = size_of_val(page.words.as_slice());
-        let had = |open: &&mut Open| open.rows.get(table as usize).is_some_and(|rows| first_row < *rows);
-        for open in self.in_need_of(page.kept).filter(had) {
-            open.put_aside(bytes, |open| {
+        let contains_page =
+            |open: &&mut OpenSnapshot| open.rows.get(table as usize).is_some_and(|rows| first_row < *rows);
+        for open in self.opened_after(page.preserved_for).filter(contains_page) {
+            open.preserve(bytes, |open| {
                 let copy = copy.get_or_insert_with(|| Arc::from(page.words.as_slice()));
                 open.pages.insert((table, number), Arc::clone(copy));
             });
         }
-        page.kept = self.latest;
+        page.preserved_for = self.latest;
     }
 
-    /// Puts a slice aside that is about to be written.
+    /// Preserves a slice before a write.
     #[cold]
-    pub(crate) fn keep_slice(&mut self, place: usize, slice: &mut Slice) {
+    pub(crate) fn preserve_slice(&mut self, index: usize, slice: &mut Slice) {
         let mut copy = None;
-        for open in self.in_need_of(slice.kept) {
-            open.put_aside(slice.bytes(), |open| {
+        for open in self.opened_after(slice.preserved_for) {
+            open.preserve(slice.bytes(), |open| {
                 let copy = copy.get_or_insert_with(|| Arc::new(slice.clone()));
-                open.slices.insert(place, Arc::clone(copy));
+                open.slices.insert(index, Arc::clone(copy));
             });
         }
-        slice.kept = self.latest;
+        slice.preserved_for = self.latest;
     }
 
-    /// The version that the partition had.
+    /// The version of the partition at the snapshot.
     pub(crate) fn version(&self, id: SnapshotId) -> Result<u64, SnapshotLost> {
         self.find(id).map(|open| open.version)
     }
 
-    /// How many rows a table had; none if it was declared later.
+    /// The row count of a table at the snapshot; 0 if the table was declared later.
     pub(crate) fn rows(&self, id: SnapshotId, table: u32) -> Result<RowNumber, SnapshotLost> {
         self.find(id).map(|open| open.rows.get(table as usize).copied().unwrap_or(0))
     }
 
-    /// The weights that a row had, if there was such a row.
+    /// The weights of a row at the snapshot, if the row existed.
     pub(crate) fn weights<'a>(
         &'a self,
         id: SnapshotId,
@@ -164,7 +157,7 @@ impl Snapshots {
         Ok(Some(table.shape().weights(&words[word..word + table.shape().words()])))
     }
 
-    /// A page as it was. Rows behind those that there were may be on it too.
+    /// The contents of a page at the snapshot. It may also contain rows that were created later.
     pub(crate) fn page<'a>(
         &'a self,
         id: SnapshotId,
@@ -173,22 +166,22 @@ impl Snapshots {
         page: u32,
     ) -> Result<&'a [u32], SnapshotLost> {
         match self.find(id)?.pages.get(&(number, page)) {
-            Some(kept) => Ok(kept),
+            Some(preserved) => Ok(preserved),
             None => Ok(table.pages().page_words(page)),
         }
     }
 
-    /// A slice as it was.
+    /// The contents of a slice at the snapshot.
     pub(crate) fn slice<'a>(
         &'a self,
         id: SnapshotId,
-        place: usize,
+        index: usize,
         slice: &'a Slice,
     ) -> Result<&'a Slice, SnapshotLost> {
-        Ok(self.find(id)?.slices.get(&place).map_or(slice, |kept| kept))
+        Ok(self.find(id)?.slices.get(&index).map_or(slice, |preserved| preserved))
     }
 
-    fn find(&self, id: SnapshotId) -> Result<&Open, SnapshotLost> {
+    fn find(&self, id: SnapshotId) -> Result<&OpenSnapshot, SnapshotLost> {
         let open = self.open.iter().find(|open| open.id == id).ok_or(SnapshotLost::Unknown)?;
         match open.budget.is_overrun() {
             true => Err(SnapshotLost::Overrun { budget: open.budget.bytes }),
@@ -196,16 +189,16 @@ impl Snapshots {
         }
     }
 
-    /// Those that were opened after something was last kept.
-    fn in_need_of(&mut self, kept: u64) -> impl Iterator<Item = &mut Open> {
-        self.open.iter_mut().filter(move |open| open.number > kept)
+    /// The snapshots opened after snapshot number `preserved_for`.
+    fn opened_after(&mut self, preserved_for: u64) -> impl Iterator<Item = &mut OpenSnapshot> {
+        self.open.iter_mut().filter(move |open| open.number > preserved_for)
     }
 }
 
-impl Open {
-    fn put_aside(&mut self, bytes: usize, keep: impl FnOnce(&mut Self)) {
-        if self.budget.take(bytes) {
-            keep(self);
+impl OpenSnapshot {
+    fn preserve(&mut self, bytes: usize, store: impl FnOnce(&mut Self)) {
+        if self.budget.reserve(bytes) {
+            store(self);
         } else {
             self.pages.clear();
             self.slices.clear();

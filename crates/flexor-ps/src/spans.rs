@@ -1,15 +1,14 @@
-//! Sets of positions, kept as ranges: their size goes with the gaps, not with the positions.
+//! Sets of positions stored as ranges. Memory grows with the number of gaps, not of positions.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// A set of positions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
 pub(crate) struct Spans {
-    /// End by first; no two touch.
+    /// The end of each range by its first position; no two ranges touch.
     ends: BTreeMap<u64, u64>,
 }
 
@@ -18,12 +17,11 @@ impl Spans {
         self.ends.is_empty()
     }
 
-    /// The ranges, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.ends.iter().map(|(first, end)| *first..*end)
     }
 
-    /// Adds positions; those that are here already stay.
+    /// Adds positions; some may be present already.
     pub(crate) fn insert(&mut self, range: Range<u64>) {
         let Range { start: mut first, mut end } = range;
         if first >= end {
@@ -36,7 +34,7 @@ impl Spans {
         self.ends.insert(first, end);
     }
 
-    /// Takes positions out, as far as they are here.
+    /// Removes positions; some may be absent already.
     pub(crate) fn remove(&mut self, range: Range<u64>) {
         while let Some((first, end)) = self.last_touching(&range) {
             self.ends.remove(&first);
@@ -49,13 +47,13 @@ impl Spans {
         }
     }
 
-    /// Whether all of these are here.
+    /// Whether the set contains every position of the range.
     pub(crate) fn covers(&self, range: &Range<u64>) -> bool {
         range.is_empty()
             || self.last_touching(range).is_some_and(|(first, end)| first <= range.start && range.end <= end)
     }
 
-    /// Whether any of these are here.
+    /// Whether the set contains any position of the range.
     pub(crate) fn touches(&self, range: &Range<u64>) -> bool {
         self.last_touching(range).is_some()
     }
@@ -93,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn spans_are_the_set_of_their_positions(
+        fn spans_behave_like_a_set_of_positions(
             steps in prop::collection::vec((any::<bool>(), 0_u64..60, 0_u64..12), 0..60),
         ) {
             let (mut spans, mut set) = (Spans::default(), BTreeSet::new());

@@ -1,14 +1,14 @@
-//! One table's rows in one partition.
+//! The rows of one table in one partition.
 //!
-//! An index of row numbers stands over pages of rows; a row is found by comparing the key that is in it, so the index
-//! costs five bytes per place. Rows are only ever added, and keep their number: a snapshot is the number of rows that
-//! there were, and the pages that were written since (see [`crate::snapshot`]).
+//! A hash index of row numbers points into pages of rows. A lookup compares the key stored in the row, so the index
+//! costs five bytes per entry. Rows are only appended and keep their number. A snapshot is therefore a row count and
+//! the pages written since (see [`crate::snapshot`]).
 //!
-//! It is *not* for deciding what a push may do: its owner has checked widths and lengths before.
+//! It is *not* for validating pushes: the caller has checked widths and lengths.
 
 mod pages;
 mod record;
-mod seen;
+mod row_marks;
 #[cfg(test)]
 mod tests;
 
@@ -17,19 +17,18 @@ use hashbrown::HashTable;
 pub(crate) use pages::Page;
 use pages::Pages;
 pub(crate) use record::RecordShape;
-pub(crate) use seen::Seen;
+pub(crate) use row_marks::RowMarks;
 
-use crate::initial::Initial;
-use crate::placement::{NameHash, Place};
+use crate::initial_values::InitialValues;
+use crate::placement::{KeyHash, NameHash};
 use crate::snapshot::Snapshots;
 
-/// The number of a row in its table and partition, in the order in which rows were made.
+/// The number of a row in its table and partition, in the order of creation.
 pub(crate) type RowNumber = u32;
 
-/// No row has this number: there is room for one fewer.
+/// Never the number of a row: [`Table::has_room`] stops one short of it.
 const NONE: RowNumber = RowNumber::MAX;
 
-/// Rows, found by their key.
 #[derive(Debug)]
 pub(crate) struct Table {
     name: NameHash,
@@ -37,9 +36,9 @@ pub(crate) struct Table {
     pages: Pages,
 }
 
-/// One row, to be changed.
+/// Mutable access to one row.
 pub(crate) struct RowMut<'a> {
-    /// How many steps it has taken, where the optimizer asks.
+    /// The step count, if the optimizer needs one.
     pub(crate) steps: Option<&'a mut u32>,
     /// Weights, then slots.
     pub(crate) values: &'a mut [f32],
@@ -54,107 +53,110 @@ impl Table {
         self.pages.shape()
     }
 
-    /// How many rows there are.
     pub(crate) fn rows(&self) -> RowNumber {
         self.pages.rows()
     }
 
-    /// How many bytes of memory it takes, with room for rows to come.
+    /// Allocated memory, spare capacity included.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.index.allocation_size() + self.pages.bytes()
     }
 
-    /// The row of a key, if it was ever made.
+    /// The row of a key, if it exists.
     #[inline]
-    pub(crate) fn find(&self, place: Place, key: u64) -> Option<RowNumber> {
-        self.index.find(place.inside(), |row| self.pages.key(*row) == key).copied()
+    pub(crate) fn find(&self, hash: KeyHash, key: u64) -> Option<RowNumber> {
+        self.index.find(hash.in_partition(), |row| self.pages.key(*row) == key).copied()
     }
 
-    /// Whether so many more rows can be numbered. To be asked before rows are made.
+    /// Whether `more` rows can still be numbered. Callers check this before they create rows.
     pub(crate) fn has_room(&self, more: usize) -> bool {
         (RowNumber::MAX - self.rows()) as usize >= more
     }
 
-    /// The rows of several keys, made if need be with their initial values.
+    /// Finds the rows of several keys. Missing rows are created with their initial values.
     ///
-    /// Almost all time goes into waiting for memory, so it is asked in two rounds: first the index for the first row
-    /// that may be the right one, then the rows for their keys. In each round many keys wait at once; one by one, each
-    /// would wait twice. A row that turns out to be another's is looked up properly.
-    pub(crate) fn find_or_make_all(
+    /// Almost all time goes into cache misses, so lookups run in two rounds. Round one reads the first candidate row of
+    /// each key from the index. Round two compares the keys stored in the rows. Within a round the misses of many keys
+    /// overlap; key by key, each would wait twice. A candidate with another key is looked up individually.
+    pub(crate) fn find_or_insert_all(
         &mut self,
-        keys: impl Iterator<Item = (Place, u64)> + Clone,
-        initial: &Initial,
+        keys: impl Iterator<Item = (KeyHash, u64)> + Clone,
+        initial: &InitialValues,
         initial_slot: f32,
         rows: &mut Vec<RowNumber>,
     ) {
         let index = &self.index;
         rows.clear();
-        rows.extend(keys.clone().map(|(place, _)| index.find(place.inside(), |_| true).copied().unwrap_or(NONE)));
-        for (row, (place, key)) in rows.iter_mut().zip(keys) {
+        rows.extend(keys.clone().map(|(hash, _)| index.find(hash.in_partition(), |_| true).copied().unwrap_or(NONE)));
+        for (row, (hash, key)) in rows.iter_mut().zip(keys) {
             if *row == NONE || self.pages.key(*row) != key {
-                *row = self.find_or_make(place, key, initial, initial_slot);
+                *row = self.find_or_insert(hash, key, initial, initial_slot);
             }
         }
     }
 
-    /// The row of a key, made if need be with its initial values.
+    /// Finds the row of a key. A missing row is created with its initial values.
     #[inline]
-    pub(crate) fn find_or_make(&mut self, place: Place, key: u64, initial: &Initial, initial_slot: f32) -> RowNumber {
-        match self.find(place, key) {
+    pub(crate) fn find_or_insert(
+        &mut self,
+        hash: KeyHash,
+        key: u64,
+        initial: &InitialValues,
+        initial_slot: f32,
+    ) -> RowNumber {
+        match self.find(hash, key) {
             Some(row) => row,
-            None => self.make(place, key, initial, initial_slot),
+            None => self.insert(hash, key, initial, initial_slot),
         }
     }
 
-    fn make(&mut self, place: Place, key: u64, initial: &Initial, initial_slot: f32) -> RowNumber {
-        let row = self.add(place, key);
+    fn insert(&mut self, hash: KeyHash, key: u64, initial: &InitialValues, initial_slot: f32) -> RowNumber {
+        let row = self.add(hash, key);
         let dim = self.shape().dim;
         let (_, values) = self.pages.record_mut(row);
         let (weights, slots) = values.split_at_mut(dim);
-        initial.row(place, weights);
+        initial.row(hash, weights);
         slots.fill(initial_slot);
         row
     }
 
-    /// Adds a row that was kept elsewhere; `false` if its key is here already.
+    /// Adds a row from a file or another server. Returns `false` if its key exists already.
     pub(crate) fn adopt(&mut self, record: &[u32]) -> bool {
         let key = self.shape().key(record);
-        let place = self.name.place(key);
-        let is_new = self.find(place, key).is_none();
+        let hash = self.name.hash_key(key);
+        let is_new = self.find(hash, key).is_none();
         if is_new {
-            let row = self.add(place, key);
+            let row = self.add(hash, key);
             self.pages.words_mut(row).copy_from_slice(record);
         }
         is_new
     }
 
-    /// The weights of a row.
     #[inline]
     pub(crate) fn weights(&self, row: RowNumber) -> &[f32] {
         self.shape().weights(self.pages.words(row))
     }
 
-    /// A row to be changed; snapshots keep what it was.
+    /// Mutable access to a row. Preserves its page for open snapshots first.
     #[inline]
     pub(crate) fn row_mut(&mut self, row: RowNumber, number: u32, snapshots: &mut Snapshots) -> RowMut<'_> {
         let page = self.pages.page_of(row);
-        if self.pages.kept(page) < snapshots.latest() {
+        if self.pages.preserved_for(page) < snapshots.latest() {
             let first_row = self.pages.first_row(page);
-            snapshots.keep_page(number, page, first_row, self.pages.page_mut(page));
+            snapshots.preserve_page(number, page, first_row, self.pages.page_mut(page));
         }
         let (steps, values) = self.pages.record_mut(row);
         RowMut { steps, values }
     }
 
-    /// The pages, in order of their rows.
     pub(crate) fn pages(&self) -> &Pages {
         &self.pages
     }
 
-    fn add(&mut self, place: Place, key: u64) -> RowNumber {
+    fn add(&mut self, hash: KeyHash, key: u64) -> RowNumber {
         let row = self.pages.push(key);
         let (name, pages) = (self.name, &self.pages);
-        self.index.insert_unique(place.inside(), row, |row| name.place(pages.key(*row)).inside());
+        self.index.insert_unique(hash.in_partition(), row, |row| name.hash_key(pages.key(*row)).in_partition());
         row
     }
 }

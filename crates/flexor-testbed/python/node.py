@@ -26,7 +26,7 @@ def prctl(option, value):
 
 
 def kill_children():
-    """Kills children until there are none; what they leave behind becomes a child of ours in turn."""
+    """Kills children until there are none; their orphans become our children in turn."""
     children = f"/proc/self/task/{os.getpid()}/children"
     while True:
         with open(children) as file:

@@ -1,4 +1,4 @@
-"""Runs a training script as it is and writes down when it was started, when its optimizer made a step, when it ended.
+"""Runs an unchanged training script and records its start, each step of its optimizer, and its end.
 
 Usage: observed.py EVENTS NODE LINGER SCRIPT ...   After the script's end it waits LINGER seconds.
 """

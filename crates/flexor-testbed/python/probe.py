@@ -1,4 +1,4 @@
-"""A worker that does nothing but stay in step with the others and write down when.
+"""A worker that only makes steps together with the others and records their times.
 
 Usage: probe.py EVENTS NODE LINGER STEPS   After STEPS steps it waits LINGER seconds and ends.
 """

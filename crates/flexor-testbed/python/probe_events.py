@@ -1,4 +1,4 @@
-"""What a worker writes down for the one who watches it: one JSON object a line, with the names of events.rs."""
+"""The events of a worker for its observer: one JSON object per line, with the names of events.rs."""
 
 import json
 import os

@@ -1,8 +1,9 @@
-//! A cluster as a guard: started, used through a client or kubectl, broken on purpose, and ended with its owner.
+//! A test cluster as a guard: tests use it through a client or kubectl, break it on purpose, and it ends with its
+//! owner.
 //!
-//! Starting is in `start`, reaching the API server in `connector`, one namespace per test in `namespace`, the cluster
-//! that all tests of a process share in `shared`. The processes themselves belong to [`crate::control_plane`] and
-//! their certain end to [`crate::keeper`].
+//! `start` starts it, `connector` reaches its API server, `namespace` makes one namespace per test, and `shared` holds
+//! the cluster that all tests of a process share. [`crate::control_plane`] owns the processes; [`crate::keeper`] ends
+//! them.
 
 mod connector;
 mod namespace;
@@ -23,12 +24,12 @@ use tokio::net::TcpStream;
 pub use self::namespace::TestNamespace;
 use crate::{
     control_plane::{Component, ControlPlane},
-    keeper::{Isolation, Keeper, Place},
+    keeper::{Isolation, Keeper, Sandbox},
     nodes::{self, NodeGroup},
     tools::Tools,
 };
 
-/// What a cluster starts with.
+/// The configuration of a new cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterConfig {
     nodes: Vec<NodeGroup>,
@@ -57,7 +58,7 @@ impl ClusterConfig {
 /// A running cluster; dropping it ends it.
 #[derive(Debug)]
 pub struct Cluster {
-    // Fields drop in this order: the processes first, then the place that they lived in.
+    // Fields drop in this order: the processes first, then their sandbox.
     plane: Mutex<ControlPlane>,
     keeper: Keeper,
     tools: Tools,
@@ -70,7 +71,7 @@ impl Cluster {
         start::start(config).await
     }
 
-    /// The cluster that all tests of this process share, started by the first who asks. It has the default nodes.
+    /// The cluster that all tests of this process share; the first caller starts it. It has the default nodes.
     pub async fn shared() -> Result<&'static Self, &'static anyhow::Error> {
         shared::get().await
     }
@@ -79,12 +80,12 @@ impl Cluster {
     /// caller's tokio runtime and every test has its own.
     pub async fn client(&self) -> anyhow::Result<kube::Client> {
         let api_server = self.plane().api_server();
-        connector::client(&self.kubeconfig, api_server, self.keeper.place()).await
+        connector::client(&self.kubeconfig, api_server, self.keeper.sandbox()).await
     }
 
     /// Connects to a port in the cluster's network, for a test that talks to a program of [`Cluster::command_in`].
     pub async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
-        connector::Connector::new(self.keeper.place(), address).connect().await
+        connector::Connector::new(self.keeper.sandbox(), address).connect().await
     }
 
     /// The kubectl of this cluster's version, set up to talk to it.
@@ -96,9 +97,9 @@ impl Cluster {
 
     /// A command in the cluster's network, with `KUBECONFIG` set: for the programs under test.
     pub fn command_in(&self, program: impl AsRef<Path>) -> Command {
-        let mut command = self.keeper.place().network_command(program.as_ref());
+        let mut command = self.keeper.sandbox().network_command(program.as_ref());
         command.env("KUBECONFIG", &self.kubeconfig);
-        // Clusters in namespaces share one address, by which kubectl would mix up what it remembers of them.
+        // Clusters in namespaces share one address, so kubectl would mix up their caches.
         command.env("KUBECACHEDIR", self.folder().join("kubectl-cache"));
         command
     }
@@ -118,11 +119,11 @@ impl Cluster {
         self.keeper.folder()
     }
 
-    /// As root, the process whose namespaces the cluster lives in, for `nsenter --target`; else nothing.
+    /// As root, the process whose namespaces hold the cluster, for `nsenter --target`; otherwise `None`.
     pub fn namespace_pid(&self) -> Option<u32> {
-        match self.keeper.place() {
-            Place::Namespaces { init, .. } => Some(*init),
-            Place::Loopback { .. } => None,
+        match self.keeper.sandbox() {
+            Sandbox::Namespaces { init, .. } => Some(*init),
+            Sandbox::Loopback { .. } => None,
         }
     }
 
@@ -136,14 +137,14 @@ impl Cluster {
         nodes::add(&self.client().await?, &[group]).await
     }
 
-    /// Deletes a Node object, as a cloud provider does for a machine that is gone. Its pods are no longer played by
-    /// anyone; the pod garbage collector takes them, about a minute later.
+    /// Deletes a Node object, as a cloud provider does for a lost machine. kwok stops playing its pods; the pod garbage
+    /// collector removes them about a minute later.
     pub async fn remove_node(&self, name: &str) -> anyhow::Result<()> {
         nodes::remove(&self.client().await?, name).await
     }
 
-    /// Makes a node unreachable at once: nothing on it is reported any more, it is tainted, and its pods are evicted
-    /// when their tolerations end, though nobody is left to report that they did.
+    /// Makes a node unreachable at once: it stops reporting and is tainted. Its pods are evicted when their tolerations
+    /// end, but no kubelet reports their end.
     pub async fn lose_node(&self, name: &str) -> anyhow::Result<()> {
         nodes::lose(&self.client().await?, name).await
     }
@@ -174,7 +175,7 @@ impl Cluster {
     }
 
     fn plane(&self) -> MutexGuard<'_, ControlPlane> {
-        // A panic while it was held changes nothing about which processes run.
+        // A panic with the lock held does not change which processes run.
         self.plane.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
-//! The programs of a control plane: which there are, with what flags, in which order, and their logs.
+//! The programs of a control plane: their flags, start order, and logs.
 //!
-//! One [`ControlPlane`] owns the five processes of one cluster. It starts and ends single components; whether the
-//! cluster is ready is [`crate::cluster`]'s question.
+//! One [`ControlPlane`] owns the five processes of one cluster and starts and ends single components.
+//! [`crate::cluster`] decides whether the cluster is ready.
 
 mod flags;
 
@@ -16,7 +16,7 @@ use std::{
 use anyhow::Context as _;
 
 use crate::{
-    keeper::{Keeper, Place, RunningProgram},
+    keeper::{Keeper, RunningProgram, Sandbox},
     log_tail::last_lines,
     pki::Pki,
     stages,
@@ -80,12 +80,12 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// The usual ones in namespaces, where nobody else listens; free ones from the kernel on loopback.
-    fn choose(place: &Place) -> anyhow::Result<Self> {
-        match place {
-            Place::Namespaces { .. } => Ok(Self { etcd_client: 2379, etcd_peer: 2380, api_server: 6443 }),
-            Place::Loopback { .. } => {
-                // All three are held before any is let go, so that they differ.
+    /// The default ports in namespaces, where no other process listens; free ones from the kernel on loopback.
+    fn choose(sandbox: &Sandbox) -> anyhow::Result<Self> {
+        match sandbox {
+            Sandbox::Namespaces { .. } => Ok(Self { etcd_client: 2379, etcd_peer: 2380, api_server: 6443 }),
+            Sandbox::Loopback { .. } => {
+                // All three are bound before any is released, so that they differ.
                 let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("get a free port on loopback");
                 let (client, peer, api_server) = (listen()?, listen()?, listen()?);
                 Ok(Self {
@@ -103,14 +103,14 @@ impl Ports {
 pub(crate) struct ControlPlane {
     tools: Tools,
     folder: PathBuf,
-    place: Place,
+    sandbox: Sandbox,
     pki: Pki,
     ports: Ports,
     running: BTreeMap<Component, RunningProgram>,
 }
 
 impl ControlPlane {
-    /// Writes all that the components read; starts nothing.
+    /// Writes the files that the components read; starts nothing.
     pub(crate) fn prepare(tools: Tools, keeper: &Keeper) -> anyhow::Result<Self> {
         let folder = keeper.folder();
         let pki = Pki::create(&folder.join("pki"))?;
@@ -119,9 +119,9 @@ impl ControlPlane {
         let plane = Self {
             tools,
             folder: folder.to_owned(),
-            place: keeper.place().clone(),
+            sandbox: keeper.sandbox().clone(),
             pki,
-            ports: Ports::choose(keeper.place())?,
+            ports: Ports::choose(keeper.sandbox())?,
             running: BTreeMap::new(),
         };
         fs::write(plane.kubeconfig(), plane.pki.kubeconfig(plane.api_server())).context("write the kubeconfig")?;
@@ -138,7 +138,7 @@ impl ControlPlane {
         self.folder.join("kubeconfig")
     }
 
-    /// The log of a component; it goes on over restarts.
+    /// The log of a component; restarts append to it.
     pub(crate) fn log(&self, component: Component) -> PathBuf {
         self.folder.join("log").join(format!("{component}.log"))
     }
@@ -147,13 +147,14 @@ impl ControlPlane {
     pub(crate) fn start(&mut self, component: Component) -> anyhow::Result<()> {
         let log = self.log(component);
         let log_file = File::options().create(true).append(true).open(&log).context("open the log")?;
-        let mut command = self.place.owned_command(&component.program(&self.tools));
+        let mut command = self.sandbox.owned_command(&component.program(&self.tools));
         command
             .args(flags::of(component, self))
             .current_dir(&self.folder)
             .stdout(log_file.try_clone()?)
             .stderr(log_file);
-        let program = RunningProgram::spawn(&self.place, &mut command).with_context(|| format!("start {component}"))?;
+        let program =
+            RunningProgram::spawn(&self.sandbox, &mut command).with_context(|| format!("start {component}"))?;
         self.running.insert(component, program);
         Ok(())
     }
@@ -171,7 +172,7 @@ impl ControlPlane {
         self.running.get(&component)?.pid()
     }
 
-    /// An error with the end of the log of the first component that has ended by itself, if one has.
+    /// An error with the end of the log of the first component that has exited, if one has.
     pub(crate) fn check_alive(&mut self) -> anyhow::Result<()> {
         let ended = self.running.iter_mut().find_map(|(component, program)| Some((*component, program.ended()?)));
         match ended {

@@ -1,7 +1,7 @@
-//! Stock DLRover, the release whose agents and master we are compared with, in an environment of its own.
+//! Stock DLRover, the release that the benchmarks compare with, in its own Python environment.
 //!
-//! It has no torch: the master does not need it, and the agents of this release do not fit the pinned torch without a
-//! master started by hand.
+//! The environment has no torch. The master does not need it, and the agents of this release do not work with the
+//! pinned torch unless a test starts their master by hand.
 
 use std::ops::Deref;
 

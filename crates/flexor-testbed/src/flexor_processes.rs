@@ -1,9 +1,9 @@
-//! Flexor's own processes around a job of stock torchruns: the master, and a node with its sidecar.
+//! Flexor's own processes around a job of stock torchruns: the master, and nodes with their sidecars.
 //!
-//! The program is given as a file, so that what is started is what users start; this crate never links it. A
-//! [`JobNode`] is one node as a pod has it, torchrun and sidecar, and is lost or hangs as one. All of it ends with the
-//! guards, and with the process that holds them, as [`crate::torchrun`] tells. What a master decided is asked of it over
-//! its `/api`, as people do; [`TwoNetworks`] is for cutting a node off.
+//! The caller gives the program as a file, so that tests start what users start; this crate never links it. A
+//! [`JobNode`] is one node as a pod has it, torchrun and sidecar, which are lost or hang together. All processes end
+//! with their guards and with the process that holds them (see [`crate::torchrun`]). Tests read a master's decisions
+//! from its `/api`. [`TwoNetworks`] cuts a node off.
 
 mod api;
 mod job_node;

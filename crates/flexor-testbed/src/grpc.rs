@@ -1,6 +1,6 @@
-//! gRPC for Python, as a program that somebody else wrote would use it, in an environment of its own.
+//! gRPC for Python in its own environment, as a third-party program would use it.
 //!
-//! It compiles a `.proto` file when it is imported, so that nothing generated has to be kept.
+//! It compiles a `.proto` file at import, so no generated code is checked in.
 
 use std::ops::Deref;
 

@@ -1,16 +1,16 @@
-//! Ownership: where a cluster's processes live, and the certainty that they end with their owner.
+//! Ownership of a cluster's processes: where they run, and the guarantee that they end with their owner.
 //!
-//! Each cluster has a *keeper*, a small shell with a pipe as its standard input, the life line, whose other end only
-//! the owner process holds. When the owner ends, in whatever way (drop, panic, Ctrl-C, kill -9), the kernel closes the
-//! pipe, the keeper ends all processes of the cluster and removes its folder.
+//! Each cluster has a *keeper*, a small shell whose standard input is a pipe, the life line. Only the owner process
+//! holds the other end. When the owner ends in any way (drop, panic, Ctrl-C, kill -9), the kernel closes the pipe. The
+//! keeper then ends all processes of the cluster and removes its folder.
 //!
-//! As root the processes live in network, mount and process-id [namespaces](Place::Namespaces) of their own, and the
-//! end of the first process in there ends all. Otherwise they are on [loopback](Place::Loopback) in a process group
-//! that the keeper kills. This module knows nothing of Kubernetes.
+//! As root the processes run in their own network, mount and process-id [namespaces](Sandbox::Namespaces); the end of
+//! the first process in there ends all. Otherwise they run on [loopback](Sandbox::Loopback) in a process group that the
+//! keeper kills. This module knows nothing of Kubernetes.
 
 mod folder;
-mod place;
 pub(crate) mod process_table;
+mod sandbox;
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -22,12 +22,12 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-pub(crate) use self::place::{Place, RunningProgram};
+pub(crate) use self::sandbox::{RunningProgram, Sandbox};
 
-/// How long the end of a cluster may take before the owner stops waiting; the keeper goes on by itself.
+/// How long the owner waits for the end of a cluster; the keeper continues without it.
 const END_DEADLINE: Duration = Duration::from_secs(10);
 
-/// `cat` waits on the life line; then the group and the folder go.
+/// `cat` waits on the life line; then the shell kills the group and removes the folder.
 const LOOPBACK_KEEPER: &str = r#"echo up; cat; kill -s KILL -- "-$2" 2>/dev/null; rm -rf -- "$1""#;
 
 /// The first process of the namespaces is `cat`: when it ends, the kernel ends all others in there.
@@ -48,18 +48,18 @@ pub(crate) enum Isolation {
     None,
 }
 
-/// A place for processes that ends with its owner.
+/// Owns a sandbox whose processes end with their owner.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     folder: PathBuf,
-    place: Place,
+    sandbox: Sandbox,
     keeper: Child,
     /// On loopback, the process that the group is named after.
     group_leader: Option<Child>,
 }
 
 impl Keeper {
-    /// Makes a folder and a place.
+    /// Makes a folder and a sandbox.
     pub(crate) fn start(isolation: Isolation) -> anyhow::Result<Self> {
         let parent = std::path::absolute(std::env::temp_dir()).context("find the folder for temporary files")?;
         folder::sweep(&parent);
@@ -80,14 +80,14 @@ impl Keeper {
     }
 
     /// Where the processes live.
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Dropping a standard input closes it: the life line is cut.
+        // Dropping the standard input closes the life line.
         drop(self.keeper.stdin.take());
         let ended = wait_until(END_DEADLINE, || matches!(self.keeper.try_wait(), Ok(Some(_))));
         if let Some(leader) = &mut self.group_leader {
@@ -105,12 +105,12 @@ fn in_namespaces(folder: PathBuf) -> anyhow::Result<Keeper> {
     let init = process_table::child_of(keeper.id())
         .and_then(process_table::child_of)
         .context("find the first process of the new namespaces in /proc")?;
-    let place = Place::namespaces(init)?;
-    Ok(Keeper { folder, place, keeper, group_leader: None })
+    let sandbox = Sandbox::namespaces(init)?;
+    Ok(Keeper { folder, sandbox, keeper, group_leader: None })
 }
 
 fn on_loopback(folder: PathBuf) -> anyhow::Result<Keeper> {
-    // It reads from a pipe of its own, so it cannot outlive the owner even if the keeper never comes to be.
+    // It reads from a pipe of its own, so it cannot outlive the owner even if the keeper never starts.
     let leader = Command::new("cat")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -119,11 +119,11 @@ fn on_loopback(folder: PathBuf) -> anyhow::Result<Keeper> {
         .context("start `cat`")?;
     let group = i32::try_from(leader.id()).context("a process id")?;
     let keeper = spawn_keeper(LOOPBACK_KEEPER, &folder, Some(group))?;
-    let place = Place::Loopback { group };
-    Ok(Keeper { folder, place, keeper, group_leader: Some(leader) })
+    let sandbox = Sandbox::Loopback { group };
+    Ok(Keeper { folder, sandbox, keeper, group_leader: Some(leader) })
 }
 
-/// Starts a keeper's script and waits until it says `up`; anything else that it says is why it cannot.
+/// Starts a keeper's script and waits until it prints `up`; any other output is the reason of its failure.
 fn spawn_keeper(script: &str, folder: &Path, group: Option<i32>) -> anyhow::Result<Child> {
     let mut keeper = Command::new("sh")
         .args(["-c", script, "flexor-testbed-keeper"])
@@ -149,7 +149,7 @@ fn spawn_keeper(script: &str, folder: &Path, group: Option<i32>) -> anyhow::Resu
     }
 }
 
-/// Asks again until `done` or the time is over; for the ends of processes, which cannot be waited for with a deadline.
+/// Polls until `done` or the deadline; for the ends of processes, which have no wait with a deadline.
 pub(crate) fn wait_until(deadline: Duration, mut done: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !done() {

@@ -1,18 +1,19 @@
 //! Real Kubernetes control planes with fake nodes, and real PyTorch and DLRover, as guards for tests.
 //!
 //! A [`Cluster`] is a kube-apiserver, controller manager, scheduler and etcd of its own, with kwok playing any number
-//! of nodes; it is gone, with all its processes and files, when its owner is, however that ended. Tests normally take
-//! [`cluster_or_skip!`], one cluster for the whole test process, and a [`TestNamespace`] each; only a test that breaks
+//! of nodes. All its processes and files are gone when its owner ends, in whatever way. Tests normally take
+//! [`cluster_or_skip!`], one cluster for the whole test process, and a [`TestNamespace`] each. Only a test that breaks
 //! the control plane starts its own.
 //!
-//! What pods do on the fake nodes is steered by the annotations of [`stages`]. Waiting is [`await_condition`] and
+//! The annotations of [`stages`] control what pods do on the fake nodes. Tests wait with [`await_condition`] and
 //! [`await_list`].
 //!
-//! The programs that Flexor replaces come from their makers: [`torch_or_skip!`] and [`dlrover_or_skip!`] give an
+//! The programs that Flexor replaces are the released ones: [`torch_or_skip!`] and [`dlrover_or_skip!`] give an
 //! environment with one of them, [`torchrun`] plays the nodes of a job with it, and [`flexor_processes`] puts Flexor's
 //! own processes around them. The crate is for tests and `cargo xtask`; nothing that users run depends on it.
 
 mod cluster;
+mod condition;
 mod control_plane;
 mod dlrover;
 pub mod flexor_processes;
@@ -28,10 +29,10 @@ mod tools;
 mod torch;
 mod torchft;
 pub mod torchrun;
-mod waiting;
 
 pub use self::{
     cluster::{Cluster, ClusterConfig, TestNamespace},
+    condition::{await_condition, await_list},
     control_plane::Component,
     dlrover::Dlrover,
     grpc::Grpc,
@@ -40,5 +41,4 @@ pub use self::{
     tools::{Tools, ToolsError, cache_dir},
     torch::Torch,
     torchft::Torchft,
-    waiting::{await_condition, await_list},
 };

@@ -1,4 +1,4 @@
-//! The end of a log, for errors: what went wrong is told last.
+//! The last lines of a log, for error messages.
 
 /// The last `count` lines of `text`.
 pub(crate) fn last_lines(text: &str, count: usize) -> String {
@@ -11,7 +11,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_text_is_shown_whole_and_a_long_one_from_its_end() {
+    fn a_short_text_is_shown_in_full_and_a_long_one_from_its_end() {
         assert_eq!(last_lines("a\nb\n", 5), "a\nb");
         assert_eq!(last_lines("a\nb\nc\n", 2), "b\nc");
         assert_eq!(last_lines("", 2), "");

@@ -1,6 +1,6 @@
-//! Fake nodes: any count and size, added and taken away while the cluster runs.
+//! Fake nodes of any count and size, added and removed while the cluster runs.
 //!
-//! A node here is a Node object with a size; kwok plays its kubelet, by the rules of [`crate::stages`]. The scheduler
+//! A node here is a Node object with a size; kwok plays its kubelet by the rules of [`crate::stages`]. The scheduler
 //! and all controllers take it for real.
 
 use std::{
@@ -19,9 +19,9 @@ use kube::{
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
 
-use crate::waiting::await_list;
+use crate::condition::await_list;
 
-/// The annotation by which kwok knows its nodes, as a selector.
+/// The annotation that marks kwok's nodes, as a selector.
 pub(crate) const MANAGED_BY_KWOK: &str = "kwok.x-k8s.io/node=fake";
 
 /// How long nodes may take to become Ready: a hundred need about a second on two idle cores.
@@ -144,16 +144,16 @@ pub(crate) async fn add(client: &Client, groups: &[NodeGroup]) -> anyhow::Result
     Ok(())
 }
 
-/// Deletes a Node object, as a cloud provider does for a machine that is gone. Its pods are no longer played by
-/// anyone; the pod garbage collector takes them, about a minute later.
+/// Deletes a Node object, as a cloud provider does for a lost machine. kwok stops playing its pods; the pod garbage
+/// collector removes them about a minute later.
 pub(crate) async fn remove(client: &Client, name: &str) -> anyhow::Result<()> {
     let api: Api<Node> = Api::all(client.clone());
     api.delete(name, &DeleteParams::default()).await.with_context(|| format!("delete node {name}"))?;
     Ok(())
 }
 
-/// Silences a node: its kubelet posts nothing more and the node is seen as unreachable, at once instead of after the
-/// node monitor's grace time. Its pods stay as they are until something evicts them.
+/// Silences a node: its kubelet stops posting, and the node becomes unreachable at once instead of after the node
+/// monitor's grace time. Its pods stay until they are evicted.
 pub(crate) async fn lose(client: &Client, name: &str) -> anyhow::Result<()> {
     let api: Api<Node> = Api::all(client.clone());
     let (key, _) = managed_by_kwok();

@@ -69,7 +69,7 @@ impl Pki {
         self.folder.join("service-account.key")
     }
 
-    /// What ServiceAccount tokens are verified with.
+    /// The key that verifies ServiceAccount tokens.
     pub(crate) fn account_public_key(&self) -> PathBuf {
         self.folder.join("service-account.pub")
     }

@@ -1,11 +1,11 @@
 //! Python environments with pinned packages, installed once and kept in the cache.
 //!
 //! [`Recipe::ensure`] turns a recipe (a checked-in list of packages, a finishing step, a check) into a finished
-//! environment at `CACHE/NAME-VERSION-KEY`. As with the Go tools, a folder of that name is only ever made by renaming a
-//! finished one, so its presence means that it is complete; a lock keeps two processes from installing at once.
+//! environment at `CACHE/NAME-VERSION-KEY`. A folder of that name is only ever created by renaming a finished one, so
+//! its presence means that it is complete. A lock prevents two processes from installing at once.
 //!
-//! Which packages there are is told by [`crate::Torch`], [`crate::Torchft`] and [`crate::Dlrover`]; packages come
-//! through pip as the user has set it up, from nowhere else.
+//! [`crate::Torch`], [`crate::Torchft`] and [`crate::Dlrover`] name the packages. Packages come only through pip, as
+//! the user has configured it.
 
 mod install;
 mod interpreter;
@@ -34,18 +34,13 @@ const KEPT: usize = 2;
 pub enum PythonError {
     /// There is no Python that could make an environment.
     #[error("needs Python 3.11 or newer with venv ({found}); install it, on Debian the package python3-venv")]
-    PythonMissing {
-        /// What was found instead.
-        found: String,
-    },
-    /// A program that the installation runs said no.
+    PythonMissing { found: String },
+    /// A program of the installation failed.
     #[error("{step} failed; {hint}\n{output}")]
     Step {
-        /// What was tried.
         step: String,
-        /// The next thing to try.
         hint: &'static str,
-        /// The end of what the program said.
+        /// The end of the program's output.
         output: String,
     },
     /// The cache folder is not known.
@@ -56,7 +51,6 @@ pub enum PythonError {
     Io {
         /// The step that failed and its path.
         doing: String,
-        /// What the system said.
         source: std::io::Error,
     },
 }
@@ -84,12 +78,12 @@ impl PythonEnv {
     }
 
     /// A command that runs its Python as if the environment had been activated: with its programs first in `PATH`, and
-    /// without what the caller's shell says about Python.
+    /// without the Python variables of the caller's shell.
     pub fn command(&self) -> Command {
         let others = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::iter::once(self.bin()).chain(std::env::split_paths(&others));
         let mut command = Command::new(self.python());
-        // Joining fails only for a folder with a colon in its name, which could not be in a PATH anyway.
+        // Joining fails only for a folder with a colon in its name, and such a folder could not be in a PATH.
         command.env("PATH", std::env::join_paths(folders).unwrap_or_else(|_| OsString::from(self.bin())));
         command.env_remove("PYTHONPATH").env_remove("PYTHONHOME").env("PYTHONUNBUFFERED", "1");
         command
@@ -102,9 +96,9 @@ pub(crate) struct Recipe {
     pub(crate) name: &'static str,
     /// The version of the package that it is made for.
     pub(crate) version: &'static str,
-    /// What pip installs: a whole list, no dependency is added to it.
+    /// The complete list of packages: pip adds no dependency.
     pub(crate) requirements: &'static str,
-    /// What is to be done after pip, with the folder of the packages.
+    /// The step after pip; it gets the folder of the packages.
     pub(crate) finish: fn(site_packages: &Path, search_path: &OsStr) -> Result<(), PythonError>,
     /// Texts that the finishing step depends on: when one changes, the environment is made again.
     pub(crate) finish_texts: &'static [&'static str],
@@ -120,7 +114,7 @@ impl Recipe {
         ensure(&cache_dir()?, &std::env::var_os("PATH").unwrap_or_default(), self)
     }
 
-    /// The environment's name in the cache: it changes when anything that goes into it does.
+    /// The environment's name in the cache: it changes with every input.
     fn key(&self, python_version: &str) -> String {
         let mut hash = Sha256::new();
         let parts = [python_version, self.requirements, self.check];
@@ -156,8 +150,8 @@ fn ensure(cache: &Path, search_path: &OsStr, recipe: &Recipe) -> Result<PythonEn
     Ok(env)
 }
 
-/// Removes environments beyond the newest few, and folders of installations that were killed half way. Only the holder
-/// of the lock calls it, so no unfinished folder of this name is anyone's work in progress.
+/// Removes environments beyond the newest few, and folders of killed installations. Only the holder of the lock calls
+/// it, so no unfinished folder of this name is in use.
 fn prune(cache: &Path, name: &str, in_use: &Path) {
     let Ok(entries) = fs::read_dir(cache) else { return };
     let mut finished: Vec<(SystemTime, PathBuf)> = Vec::new();

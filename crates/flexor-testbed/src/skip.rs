@@ -1,4 +1,4 @@
-//! Tests that cannot run on this machine say so in one line, `skipped: …`, which the test runner counts.
+//! Macros for tests that cannot run on this machine: they print one line, `skipped: …`, which the test runner counts.
 //!
 //! Only a missing precondition is a reason to skip. A cluster that does not start is a failure.
 

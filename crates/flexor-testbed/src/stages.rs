@@ -6,12 +6,12 @@
 //! | annotation `testbed.flexor.dev/…` | what happens |
 //! |---|---|
 //! | `start-after` | Pending with `ContainerCreating` for this long, then Running |
-//! | `complete-after` | so long after its start all containers exit with 0; phase Succeeded |
-//! | `fail-after` | … all containers exit with `exit-code` (1 unless told); phase Failed, or restarted in place where the restart policy says so |
+//! | `complete-after` | this long after its start all containers exit with 0; phase Succeeded |
+//! | `fail-after` | … all containers exit with `exit-code` (default 1); phase Failed, or restarted in place if the restart policy requires it |
 //! | `oom-after` | … the kernel kills all containers: exit code 137, reason `OOMKilled`; phase Failed or restarted as above |
 //! | `evict-after` | … the kubelet evicts the pod: phase Failed, reason `Evicted`, condition `DisruptionTarget` |
 //! | `stop-after` | a deleted pod takes this long to end, at most its grace time |
-//! | `stop-exit-code` | the exit code of a pod that ends because it was deleted (143 unless told; 0 is Succeeded) |
+//! | `stop-exit-code` | the exit code of a pod that ends because it was deleted (default 143; 0 is Succeeded) |
 //!
 //! A pod needs one ending at most; of several the first in the table counts. A change to the pod while a time runs may
 //! lengthen it by up to a second, because Kubernetes keeps start times in whole seconds.
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_to_be_filled_in() {
+    fn no_placeholder_is_left() {
         assert!(!manifest().contains("@pods"));
         assert!(!POD_FUNCTIONS.contains(['\'', '#']), "would break a quoted string or a line");
     }

@@ -1,8 +1,8 @@
 //! The programs of a control plane, built from Go modules at pinned versions and kept in a cache.
 //!
 //! [`Tools::ensure`] is the first step of every cluster. The first call on a machine builds for some minutes; every
-//! later one, by any process, finds the finished programs. The modules live in `go/`, what is in them is told by
-//! [`modules`], the cache's rules by [`build`]. Nothing is ever downloaded but through the Go module proxy.
+//! later call, by any process, finds the finished programs. The modules are in `go/`; [`modules`] lists their programs,
+//! and [`build`] has the rules of the cache. Downloads go only through the Go module proxy.
 
 mod build;
 mod go;
@@ -29,18 +29,15 @@ pub struct Tools {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolsError {
-    /// Something has to be built and there is no Go that could.
+    /// A build is necessary and no Go can do it.
     #[error("needs Go 1.26 or newer to build the control plane ({found}); install it from https://go.dev/dl")]
-    GoMissing {
-        /// What was found instead.
-        found: String,
-    },
+    GoMissing { found: String },
     /// The compiler failed.
     #[error("building {program} failed; is the Go module proxy (`go env GOPROXY`) reachable?\n{output}")]
     Build {
         /// Program that was built.
         program: &'static str,
-        /// The end of what Go said.
+        /// The end of Go's output.
         output: String,
     },
     /// The cache folder is not known.
@@ -51,7 +48,6 @@ pub enum ToolsError {
     Io {
         /// The step that failed and its path.
         doing: String,
-        /// What the system said.
         source: std::io::Error,
     },
 }

@@ -1,8 +1,8 @@
-//! Stock PyTorch on the CPU, with `torchrun`, gloo and the TCPStore, in an environment of its own.
+//! Stock PyTorch on the CPU, with `torchrun`, gloo and the TCPStore, in its own environment.
 //!
-//! The packages are PyPI's, which carries the CUDA build only; [`stubs`] stands in for the CUDA libraries that nothing
-//! here calls, so that half a gigabyte is downloaded and not three. Everything but CUDA works, and NCCL must not be
-//! used. Starting torchrun as a node of a job is [`crate::torchrun`]'s part.
+//! The packages are PyPI's, which carries only the CUDA build. [`stubs`] replaces the CUDA libraries, because nothing
+//! here calls them; that saves more than two gigabytes of download. Everything but CUDA works, and NCCL must not be
+//! used. [`crate::torchrun`] starts torchrun as a node of a job.
 
 mod stubs;
 

@@ -1,6 +1,6 @@
-//! Stock torchft, the library whose replica groups go on when one of them dies, in an environment of its own.
+//! Stock torchft, the library whose replica groups continue when one of them dies, in its own environment.
 //!
-//! Torch itself is [`crate::Torch`]'s: a program that needs both is run by its Python ([`Torchft::command`]).
+//! Torch itself is [`crate::Torch`]'s; its Python runs a program that needs both ([`Torchft::command`]).
 
 use std::{ops::Deref, process::Command};
 

@@ -1,10 +1,9 @@
-//! Stock torchrun as the nodes of a job: started, killed, stopped and listened to.
+//! Stock torchrun as the nodes of a job: tests start, kill, stop and observe it.
 //!
-//! An [`Agent`] is one torchrun with everything below it, standing for one node; `flexor launch` can stand in its
-//! place ([`AgentConfig::flexor_launch`]). Its loss is real: [`Agent::kill_node`] leaves nobody who could say goodbye.
-//! All of it ends with the guard, and with the test process however that ends: [`node`] tells how. The worker is
-//! normally the probe, whose [`ProbeEvent`]s say when workers were started and when they made steps; any other script
-//! works too and is read by its log.
+//! An [`Agent`] is one torchrun with all its descendants, which represents one node; [`AgentConfig::flexor_launch`]
+//! uses `flexor launch` instead. [`Agent::kill_node`] is a real loss: no process is left to report it. All processes
+//! end with the guard, and with the test process however that ends ([`node`] explains how). The worker is normally the
+//! probe, whose [`ProbeEvent`]s record starts and steps; a test reads any other script by its log.
 //!
 //! The calls block. A test on a runtime that also serves the agents needs the multi-threaded one.
 

@@ -67,7 +67,7 @@ impl LedgerClient {
         worker: WorkerName,
         dialer: &Dialer,
     ) -> Result<Self, LedgerError> {
-        let master = dialer.way_to(master).map_err(|error| LedgerError::Address(error.to_string()))?;
+        let master = dialer.endpoint(master).map_err(|error| LedgerError::Address(error.to_string()))?;
         let (requests, receiver) = mpsc::channel(64);
         let session = Session::new(master, token, worker, receiver);
         Ok(Self { requests, session: tokio::spawn(session.run()) })

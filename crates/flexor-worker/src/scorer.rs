@@ -132,7 +132,7 @@ impl ParameterSource<'_> {
             (0..).map(TableId).zip(lookup.tables().iter().map(TableLookup::keys)).collect();
         match self {
             Self::Servers(client) => {
-                client.pull(&wanted, PullFor::Looking, rows).await?;
+                client.pull(&wanted, PullFor::Evaluation, rows).await?;
                 *variables = client.variables();
             }
             Self::Snapshot(snapshot) => {

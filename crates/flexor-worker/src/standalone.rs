@@ -7,11 +7,11 @@
 mod tests;
 
 use flexor_ps::buckets::Buckets;
-use flexor_ps::hosted::{DenseAnswer, Hosted, KnownSlice, PullError, Reading};
+use flexor_ps::hosted::{DenseAnswer, HostedPartitions, PullError, ReadMode, SliceRequest};
 use flexor_ps::layout::{Layout, TableId};
-use flexor_ps::partition::{Terms, Turned};
+use flexor_ps::partition::{PartitionError, PushOptions};
 use flexor_ps::placement::{PartitionId, SLICE_ELEMENTS};
-use flexor_ps::push::{BadRequest, NonFinite, Push, RowGradients, SliceGradient, Wanted};
+use flexor_ps::push::{BadRequest, NonFinite, Push, RowGradients, RowKeys, SliceGradient};
 use flexor_ps::spec::{Optimizer, SpecError};
 use thiserror::Error;
 
@@ -20,7 +20,7 @@ use crate::{Batch, Lookup};
 
 pub struct StandaloneTrainer {
     model: Box<dyn Model>,
-    hosted: Hosted,
+    hosted: HostedPartitions,
     lookup: Lookup,
     /// For each table: the keys of a step by partition. `rows` has the values of their rows.
     buckets: Vec<Buckets>,
@@ -39,7 +39,7 @@ pub enum StandaloneError {
     Push(#[from] BadRequest),
     /// The partitions refuse the request, for want of memory.
     #[error(transparent)]
-    Turned(#[from] Turned),
+    PartitionError(#[from] PartitionError),
 }
 
 impl StandaloneTrainer {
@@ -49,14 +49,14 @@ impl StandaloneTrainer {
         let (rows, buckets) = (vec![Vec::new(); spec.tables.len()], spec.tables.iter().map(|_| Buckets::default()));
         let variables = spec.variables.iter().map(|variable| vec![0.0; variable.elements() as usize]).collect();
         let (buckets, lookup, gradients) = (buckets.collect(), Lookup::default(), Gradients::default());
-        let hosted = Hosted::new(layout);
+        let hosted = HostedPartitions::new(layout);
         hosted.make(PartitionId::all());
         Ok(Self { model, hosted, lookup, buckets, rows, variables, gradients })
     }
 
     /// Takes one step. Returns its gradients with the loss and scores before it.
     pub fn train(&mut self, batch: &Batch) -> Result<&Gradients, StandaloneError> {
-        self.pull(batch, Reading::Train)?;
+        self.pull(batch, ReadMode::Train)?;
         let step = Step { batch, lookup: &self.lookup, variables: &self.variables, rows: &self.rows };
         self.model.gradients(step, &mut self.gradients);
         self.push()?;
@@ -65,7 +65,7 @@ impl StandaloneTrainer {
 
     /// Scores records. Untrained rows have their initial values and are not stored.
     pub fn scores(&mut self, batch: &Batch) -> Result<&[f32], StandaloneError> {
-        self.pull(batch, Reading::Peek)?;
+        self.pull(batch, ReadMode::Peek)?;
         let step = Step { batch, lookup: &self.lookup, variables: &self.variables, rows: &self.rows };
         Ok(self.model.scores(step))
     }
@@ -75,7 +75,7 @@ impl StandaloneTrainer {
         self.hosted.load().rows
     }
 
-    fn pull(&mut self, batch: &Batch, reading: Reading) -> Result<(), StandaloneError> {
+    fn pull(&mut self, batch: &Batch, reading: ReadMode) -> Result<(), StandaloneError> {
         self.model.look_up(batch, &mut self.lookup);
         let layout = self.hosted.layout();
         let tables = (0..).map(TableId).zip(self.lookup.tables()).zip(&mut self.buckets).zip(&mut self.rows);
@@ -83,12 +83,12 @@ impl StandaloneTrainer {
             if let Some(name) = layout.name_hash(table) {
                 buckets.sort(name, lookup.keys());
             }
-            let wanted = Wanted { table, keys: lookup.keys(), buckets };
+            let wanted = RowKeys { table, keys: lookup.keys(), buckets };
             if let Some(turned) = self.hosted.pull(wanted, reading, rows)?.into_iter().next() {
                 return Err(turned.into());
             }
         }
-        let slices: Vec<KnownSlice> = layout.slices().map(|slice| KnownSlice { slice, known: None }).collect();
+        let slices: Vec<SliceRequest> = layout.slices().map(|slice| SliceRequest { slice, known: None }).collect();
         self.hosted.pull_dense(&slices, reading, |slice, answer| {
             if let (DenseAnswer::Modified { weights, .. }, Some(range)) = (answer, layout.elements(slice)) {
                 let range = range.start as usize..range.end as usize;
@@ -118,7 +118,7 @@ impl StandaloneTrainer {
         let non_finite = NonFinite::Refuse;
         let push = Push { batch: None, learning_rate: 0.0, rows: &rows, slices: &slices, non_finite };
         let checked = self.hosted.check(&push)?;
-        for (_, taken) in self.hosted.push(&checked, |_| Terms::default()) {
+        for (_, taken) in self.hosted.push(&checked, |_| PushOptions::default()) {
             taken?;
         }
         Ok(())

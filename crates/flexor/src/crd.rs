@@ -1,4 +1,4 @@
-//! `flexor crd`.
+//! `flexor crd`: prints custom resource definitions.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use crate::{
 };
 
 pub fn run(args: &CrdArgs) -> anyhow::Result<Exit> {
-    let wanted = |name: &str| args.dialect.as_ref().is_none_or(|dialect| dialect == name);
+    let is_selected = |name: &str| args.dialect.as_ref().is_none_or(|dialect| dialect == name);
     let crds: Vec<_> =
-        flexor_dialects::crds().into_iter().filter(|(dialect, _)| wanted(dialect)).map(|(_, crd)| crd).collect();
+        flexor_dialects::crds().into_iter().filter(|(dialect, _)| is_selected(dialect)).map(|(_, crd)| crd).collect();
     match args.output {
         CrdFormat::Yaml => {
             let documents: String = crds.iter().map(|crd| format!("---\n{}", flexor_dialects::crd_yaml(crd))).collect();
@@ -25,7 +25,7 @@ pub fn run(args: &CrdArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The dialects that have custom resources, each with the names of its kinds.
+/// The values of `--dialect`: dialects with custom resources, each with the names of its kinds as help.
 pub fn dialects() -> PossibleValuesParser {
     let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for kind in flexor_dialects::kinds() {

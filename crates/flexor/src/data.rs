@@ -1,6 +1,6 @@
-//! `flexor data`: makes data up, turns it into other formats, and looks into it.
+//! `flexor data`: generates, converts and inspects data files.
 //!
-//! Nothing is read or written here but through `flexor-data`; this is what can be typed and what is printed.
+//! This module holds arguments, help texts and output. `flexor-data` does all reading and writing of data.
 
 mod convert;
 mod generate;
@@ -17,29 +17,28 @@ pub use self::{convert::ConvertArgs, generate::GenCommand, inspect::InspectArgs}
 use crate::exit::{Exit, Refused};
 use crate::{output, signals};
 
-/// What can be done with data files.
 #[derive(Debug, Subcommand)]
 pub enum DataCommand {
-    /// Make a data set up, of any size, whose best possible result is known
+    /// Generate a synthetic dataset of any size, with a known best score
     ///
-    /// The same seed and numbers give the same files. Records to test with come from the same source as those to train
-    /// with and are none of them. Beside the data stands NAME.truth.json: the best AUC or accuracy that any model can
-    /// have on it, so that learning can be checked.
+    /// The same seed and sizes give the same files. Test records follow the same distribution as training records and do
+    /// not overlap with them. NAME.truth.json beside the data holds the best AUC or accuracy that any model can reach on
+    /// it, to check training against.
     #[command(subcommand)]
     Gen(GenCommand),
-    /// Turn data of one format into another
+    /// Convert data files into another format
     ///
-    /// IDX becomes RecordIO of tf.train.Example with the features image and label, as ElasticDL's MNIST has it. CSV
-    /// becomes RecordIO of tf.train.Example with a feature for each column: of integers or floats, where all its values
-    /// are that, else of bytes. RecordIO of such examples becomes CSV again. Text and RecordIO become each other, a line
-    /// for each record; and RecordIO becomes RecordIO with another compressor, other chunks or other files.
+    /// IDX becomes RecordIO of tf.train.Example with the features image and label, as in ElasticDL's MNIST. CSV becomes
+    /// RecordIO of tf.train.Example with one feature per column: integers or floats if all its values are such, else
+    /// bytes. RecordIO of such examples becomes CSV again. Text and RecordIO convert both ways, one line per record.
+    /// RecordIO also becomes RecordIO with another compressor, chunk size or number of files.
     #[command(
         after_help = "Examples:\n  flexor data convert train-images-idx3-ubyte.gz mnist/train --records-per-file 4096\n  flexor data convert clicks.csv clicks.recordio --compressor gzip\n  flexor data convert old/ new.recordio --damaged skip"
     )]
     Convert(ConvertArgs),
-    /// Tell what is in data files, and what is wrong with them
+    /// Show the contents of data files, and any damage
     ///
-    /// Every record is read and every checksum taken; a damaged part is named by file and place. The exit code is 1 if
+    /// Reads every record and verifies every checksum; names damaged parts by file and position. The exit code is 1 if
     /// something is damaged.
     #[command(
         after_help = "Examples:\n  flexor data inspect mnist/train\n  flexor data inspect clicks.csv --head 3\n  flexor data inspect -o json mnist/train | jq '.damage'"
@@ -47,16 +46,15 @@ pub enum DataCommand {
     Inspect(InspectArgs),
 }
 
-/// Does it.
 pub fn run(command: &DataCommand) -> anyhow::Result<Exit> {
-    signals::leave_no_halves()?;
+    signals::remove_unfinished_on_exit()?;
     let done = match command {
         DataCommand::Gen(command) => generate::run(command),
         DataCommand::Convert(args) => convert::run(args),
         DataCommand::Inspect(args) => inspect::run(args),
     };
     done.or_else(|error| {
-        // Data that cannot be had is a bad input, and so is a file in the way; a disk that refuses is not.
+        // Unreadable data and an existing output file are bad inputs. A disk that refuses writes is not.
         let is_input = error.is::<DataError>() || error.is::<Refused>();
         if !is_input {
             return Err(error);
@@ -66,12 +64,12 @@ pub fn run(command: &DataCommand) -> anyhow::Result<Exit> {
     })
 }
 
-/// What becomes of damaged records.
+/// Treatment of damaged records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Damaged {
-    /// Nothing is done with the data
+    /// Stop at the first damaged record
     Fail,
-    /// They are left out and counted
+    /// Skip and count damaged records
     Skip,
 }
 
@@ -84,13 +82,13 @@ impl From<Damaged> for OnDamage {
     }
 }
 
-/// How data is to be read.
+/// Options for reading data.
 #[derive(Debug, Clone, Args)]
 pub struct SourceArgs {
-    /// The format, where neither content nor name tells it
+    /// Format of the input [default: detected from content and name]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Option<SourceFormat>,
-    /// The first line of tables is a record and does not name the columns
+    /// Read the first line of tables as a record instead of column names
     #[arg(long)]
     pub no_header: bool,
 }
@@ -100,9 +98,9 @@ pub struct SourceArgs {
 pub enum SourceFormat {
     /// Chunks of records, compressed and checksummed
     Recordio,
-    /// A table with a record in a line
+    /// Tables with one record per line
     Csv,
-    /// A record in a line
+    /// One record per line
     Text,
     /// Images and their labels
     Idx,
@@ -120,13 +118,13 @@ impl SourceArgs {
     }
 }
 
-/// How RecordIO is written.
+/// Options for writing RecordIO.
 #[derive(Debug, Clone, Args)]
 pub struct RecordIoArgs {
-    /// How RecordIO is compressed
+    /// Compressor of RecordIO
     #[arg(long, value_name = "NAME", value_enum, default_value = "snappy")]
     pub compressor: CompressorArg,
-    /// How many bytes of records a chunk of RecordIO holds at most
+    /// Largest size of a chunk of RecordIO, in bytes of records
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_CHUNK_LIMIT,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CHUNK_LIMIT)))]
     pub chunk_limit: u32,
@@ -135,11 +133,11 @@ pub struct RecordIoArgs {
 /// A compressor of RecordIO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CompressorArg {
-    /// Larger files, nothing to compute
+    /// Larger files, least CPU time
     None,
-    /// What ElasticDL's tools write
+    /// The compressor of ElasticDL's tools
     Snappy,
-    /// Smaller files; a range of records costs reading its whole chunk
+    /// Smaller files; reading a range of records reads its complete chunks
     Gzip,
 }
 
@@ -154,10 +152,10 @@ impl RecordIoArgs {
     }
 }
 
-/// What becomes of files that are there already.
+/// Treatment of files that exist already.
 #[derive(Debug, Clone, Args)]
 pub struct ForceArg {
-    /// Replace files that are there already
+    /// Replace existing files
     #[arg(long)]
     pub force: bool,
 }
@@ -168,17 +166,16 @@ impl ForceArg {
     }
 }
 
-/// Whether a path ends like this.
 fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
-/// A path as it is shown.
+/// A path for output, on one line.
 fn shown(path: &Path) -> String {
     output::on_one_line(&path.display().to_string())
 }
 
-/// Whether tables begin with the names of their columns, as `--no-header` says.
+/// Whether tables begin with a line of column names, from the value of `--no-header`.
 pub(crate) fn header(is_missing: bool) -> CsvHeader {
     if is_missing { CsvHeader::Missing } else { CsvHeader::FirstLine }
 }

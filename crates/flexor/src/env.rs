@@ -1,4 +1,4 @@
-//! `flexor env`: the variables that a foreign program needs to meet at a master of ours.
+//! `flexor env`: prints the environment variables that connect another launcher to a master.
 
 use flexor_dialects::torchrun_env;
 use serde_json::{Map, Value};
@@ -8,8 +8,8 @@ use crate::exit::Exit;
 use crate::output;
 
 pub fn torchrun(args: &TorchrunEnvArgs) -> anyhow::Result<Exit> {
-    if let Err(wrong) = check(args) {
-        output::note(&format!("error: {wrong}"));
+    if let Err(error) = check(args) {
+        output::note(&format!("error: {error}"));
         return Ok(Exit::Failure);
     }
     let variables = torchrun_env::variables(&args.nnodes, &args.id, &args.endpoint);
@@ -27,7 +27,7 @@ pub fn torchrun(args: &TorchrunEnvArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// What torchrun would only say on every node.
+/// Checks the values here, because torchrun would report wrong ones on every node.
 fn check(args: &TorchrunEnvArgs) -> Result<(), String> {
     let (least, most) = args.nnodes.split_once(':').unwrap_or((&args.nnodes, &args.nnodes));
     let sizes = least.parse::<u32>().ok().zip(most.parse::<u32>().ok());
@@ -41,7 +41,7 @@ fn check(args: &TorchrunEnvArgs) -> Result<(), String> {
     Ok(())
 }
 
-/// A value as a POSIX shell reads it back, quoted only where it has to be.
+/// Quotes a value for a POSIX shell where necessary.
 fn quoted(value: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/=,@%+".contains(&byte);
     if !value.is_empty() && value.bytes().all(plain) {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_back_what_was_meant() {
+    fn values_are_quoted_for_a_shell() {
         assert_eq!(quoted("host:29400"), "host:29400");
         assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("it's"), r"'it'\''s'");

@@ -2,45 +2,44 @@
 
 use std::process::ExitCode;
 
-/// The exit codes as `--help` tells them.
+/// The exit codes for `--help`.
 pub const HELP: &str = "\
 Exit codes:
   0    success
   1    failure: a job failed, or an input was refused or could not be read
   2    wrong usage
   3    infrastructure: a network or a cluster failed, or the output could not be written
-  78   flexor worker, flexor ps: what it was given cannot work, and trying again is of no use
+  78   flexor worker, flexor ps: the arguments cannot work, and a restart would not help
   130  interrupted";
 
-/// An input that is refused or cannot be read, which says nothing against what the command needs.
+/// A refused or unreadable input, as opposed to a failure of the infrastructure.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Refused(pub anyhow::Error);
 
-/// A word of the command line that is wrong, as no table of options can say.
+/// A wrong argument that clap cannot detect.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct Misused(pub anyhow::Error);
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Everything that was asked for was done.
     Success,
     /// The job failed, or the input was refused or could not be read.
     Failure,
-    /// The command line is wrong; what clap finds wrong ends the process by itself.
+    /// The command line is wrong. clap's own errors exit directly.
     Usage,
-    /// Something that the command needs failed: a network, a cluster, the place where its output goes.
+    /// A network, a cluster or the output failed.
     Infrastructure,
-    /// What a part of a job was given cannot work: whoever started it need not try again.
+    /// The arguments of a job's process cannot work, so its pod must not be restarted.
     Hopeless,
-    /// Ctrl-C ended it before it was done.
+    /// Ctrl-C ended the command.
     Interrupted,
 }
 
 impl Exit {
-    /// The code of an error: infrastructure, unless it says otherwise.
+    /// The exit for an error: infrastructure, unless its type says otherwise.
     pub fn of(error: &anyhow::Error) -> Self {
         match (error.is::<Refused>(), error.is::<Misused>()) {
             (true, _) => Self::Failure,
@@ -49,7 +48,6 @@ impl Exit {
         }
     }
 
-    /// The code of the process.
     pub fn code(self) -> u8 {
         match self {
             Self::Success => 0,

@@ -1,5 +1,5 @@
-//! Listening sockets that whoever started a server has opened and passed down, as systemd does it (`LISTEN_FDS`): a server
-//! that is started again with the same sockets has lost no port, and no client that was just connecting.
+//! Listening sockets that the parent process has opened and passed on, as systemd does (`LISTEN_FDS`). A server that is
+//! restarted with the same sockets keeps its ports, and loses no client that is just connecting.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,32 +8,31 @@ use anyhow::Context;
 use listenfd::ListenFd;
 use tokio::net::TcpListener;
 
-/// The sockets of this process, from the first.
-pub struct Inherited {
+/// The inherited sockets of this process. They are used in order.
+pub struct InheritedSockets {
     sockets: ListenFd,
     next: usize,
 }
 
-impl Inherited {
-    /// Those that were passed down; none, usually.
+impl InheritedSockets {
     pub fn of_this_process() -> Self {
         Self { sockets: ListenFd::from_env(), next: 0 }
     }
 
-    /// The next socket that was passed down, or a new one at `address`.
+    /// Returns the next inherited socket, or binds a new one at `address`.
     pub async fn listen(&mut self, address: SocketAddr, option: &str, hint: &str) -> anyhow::Result<TcpListener> {
         if self.next < self.sockets.len() {
-            let taken = self.take().with_context(|| format!("socket {} of LISTEN_FDS for {option}", self.next));
+            let inherited = self.take().with_context(|| format!("socket {} of LISTEN_FDS for {option}", self.next));
             self.next += 1;
-            return taken;
+            return inherited;
         }
         let bound = TcpListener::bind(address).await;
-        bound.with_context(|| format!("{option} {address} cannot be listened on; {hint}"))
+        bound.with_context(|| format!("cannot listen on {option} {address}; {hint}"))
     }
 
     fn take(&mut self) -> io::Result<TcpListener> {
         let socket = self.sockets.take_tcp_listener(self.next)?;
-        let socket = socket.ok_or_else(|| io::Error::other("it was not passed down"))?;
+        let socket = socket.ok_or_else(|| io::Error::other("it was not passed on"))?;
         socket.set_nonblocking(true)?;
         TcpListener::from_std(socket)
     }

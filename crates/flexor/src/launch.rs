@@ -1,4 +1,7 @@
-//! `flexor launch`: torchrun's command line for any program, at a master or with one of its own.
+//! `flexor launch`: runs the processes of one node with torchrun's command line, for any program.
+//!
+//! Nodes meet at a `flexor master`, or at a master that this process runs itself ([`own_master`]). The launching itself is
+//! `flexor_agent::launch`'s; here are arguments, signals and exit codes.
 
 mod devices;
 mod help;
@@ -31,17 +34,16 @@ use crate::{logging, output};
 
 pub use self::help::document;
 
-/// What leads to [`flexor_agent::workers::exec_shim`].
+/// Hidden command that runs [`flexor_agent::workers::exec_shim`].
 pub const SHIM: &str = "start-worker";
-/// What leads to [`flexor_agent::processes::run_keeper`].
+/// Hidden command that runs [`flexor_agent::processes::run_keeper`].
 pub const KEEPER: &str = "end-what-is-left";
 
-/// How long a rendezvous of torchrun waits for nodes.
-const TORCHRUN_JOINS_WITHIN: Duration = Duration::from_secs(600);
-/// How long processes that outlive a change have to leave their world.
-const CHANGE_WITHIN: Duration = Duration::from_secs(20);
+/// torchrun's default timeout of a rendezvous.
+const TORCHRUN_JOIN_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long processes that keep running through a change have to leave their world.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What `PROGRAM` and its options are called in error messages.
 const COMMAND: &str = "flexor launch";
 
 pub fn run(words: &[OsString]) -> anyhow::Result<Exit> {
@@ -56,7 +58,7 @@ pub fn run(words: &[OsString]) -> anyhow::Result<Exit> {
         Ok(parsed) => parsed,
         Err(findings) => {
             findings.iter().for_each(note);
-            output::note(&format!("{COMMAND} --help tells what there is"));
+            output::note(&format!("{COMMAND} --help lists the options"));
             return Ok(Exit::Usage);
         }
     };
@@ -69,15 +71,17 @@ pub fn run(words: &[OsString]) -> anyhow::Result<Exit> {
         Asked::Launch(options) => *options,
     };
     logging::start_for_launch();
-    // Before anything else is started, and until the end: it is not one of what this launch supervises.
+    // The keeper starts first and ends last. It is no process that this launch supervises.
     let _keeper = match std::env::current_exe().and_then(|us| Keeper::start(us.into(), [KEEPER.into()])) {
         Ok(keeper) => Some(keeper),
         Err(error) => {
-            output::note(&format!("warning: nobody ends what the program leaves if this launch is killed: {error}"));
+            output::note(&format!(
+                "warning: if this launch is killed, processes of the program will keep running: {error}"
+            ));
             None
         }
     };
-    // Workers die with the thread that started them; on this runtime that is the one that waits for everything.
+    // Workers are killed when the thread that started them ends, so the main thread runs everything.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let exit = runtime.block_on(launch(options));
     logging::flush();
@@ -104,8 +108,8 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
         output::note(&format!("error: {}: {}", env::TOKEN_FILE.name, output::with_causes(&error)));
         return Ok(Exit::Infrastructure);
     }
-    let Meeting { address, run, mut own, node } = match meeting(&options, token_file.as_deref()).await {
-        Ok(meeting) => meeting,
+    let RendezvousPoint { address, run, mut own, node } = match rendezvous(&options, token_file.as_deref()).await {
+        Ok(point) => point,
         Err(error) => {
             output::note(&format!("error: {}", output::with_causes(&error)));
             return Ok(Exit::Infrastructure);
@@ -138,26 +142,26 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
         requested: requested_limits(&options, own.is_none()),
         grace: options.shutdown_timeout,
         join_timeout: join_timeout(&options),
-        change_timeout: options.rendezvous_conf.change_timeout.unwrap_or(CHANGE_WITHIN),
+        change_timeout: options.rendezvous_conf.change_timeout.unwrap_or(CHANGE_TIMEOUT),
         virtual_local_rank: options.virtual_local_rank,
         shim: Shim::new(std::env::current_exe().context("cannot find this program")?, [SHIM]),
         logs: log_options(&options.output).open(&run)?,
         run,
     };
-    let over = tokio::select! {
-        over = launch.run(signals) => over,
+    let ended = tokio::select! {
+        ended = launch.run(signals) => ended,
         error = master_ends(&mut own) => {
             output::note(&format!("error: the master of this launch has ended: {}", output::with_causes(&error)));
             return Ok(Exit::Infrastructure);
         }
     };
-    // Where it ended for all, all are to hear of it.
-    if let (Some(own), Ok(LaunchEnd::Finished | LaunchEnd::Closed { .. })) = (&own, &over) {
-        own.until_all_have_gone().await;
+    // The run is over for all nodes: the master stays until they have learnt of it.
+    if let (Some(own), Ok(LaunchEnd::Finished | LaunchEnd::Closed { .. })) = (&own, &ended) {
+        own.await_departures().await;
     }
     logging::flush();
-    match over {
-        Ok(over) => Ok(tell(&over)),
+    match ended {
+        Ok(end) => Ok(report_end(&end)),
         Err(error) => {
             output::note(&format!("error: {error}"));
             Ok(if error.is_of_the_program() { Exit::Failure } else { Exit::Infrastructure })
@@ -165,42 +169,48 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
     }
 }
 
-/// A node whose processes end more slowly than others wait for it is left out of their next world.
+/// The next world excludes a node whose processes end later than the straggler limit.
 fn warn_of_slow_ends(options: &LaunchOptions) {
     let (limit, seconds) = (STRAGGLER_LIMIT.as_secs(), options.shutdown_timeout.as_secs());
     if options.rendezvous != Rendezvous::Alone && options.shutdown_timeout >= STRAGGLER_LIMIT {
         output::note(&format!(
-            "warning: --shutdown-timeout {seconds}: other nodes go on without this one if its processes need more than \
+            "warning: --shutdown-timeout {seconds}: other nodes continue without this one if its processes need more than \
              {limit} s to end"
         ));
     }
 }
 
-/// Where a node meets the others.
-struct Meeting {
+/// Where this node meets the others.
+struct RendezvousPoint {
     address: String,
     run: String,
-    /// The master, where it is in this process.
+    /// The master, if this process runs it.
     own: Option<OwnMaster>,
+    /// Name and incarnation of this node.
     node: (Arc<str>, u64),
 }
 
-async fn meeting(options: &LaunchOptions, token_file: Option<&Path>) -> anyhow::Result<Meeting> {
+async fn rendezvous(options: &LaunchOptions, token_file: Option<&Path>) -> anyhow::Result<RendezvousPoint> {
     let node = || node(options.local_addr.as_deref());
     match &options.rendezvous {
         Rendezvous::Alone => {
             let own = OwnMaster::start(options, token_file).await?;
-            Ok(Meeting { address: own.address(), run: own_master::JOB.to_owned(), own: Some(own), node: node()? })
+            Ok(RendezvousPoint {
+                address: own.address(),
+                run: own_master::JOB.to_owned(),
+                own: Some(own),
+                node: node()?,
+            })
         }
         Rendezvous::Elastic { at, id } => {
-            // torchrun's users know the port of the store; the services are on another one of the same host.
+            // torchrun's users give the port of the store; gRPC is on another port of the same host.
             let port = if at.port == ports::STORE { ports::MASTER } else { at.port };
             let at = Address { host: at.host.clone(), port };
             let own = match options.rendezvous_conf.is_host {
                 Some(true) => Some(OwnMaster::start_for_all(options, id, &at, options.nodes, token_file).await?),
                 Some(false) | None => None,
             };
-            Ok(Meeting { address: join_host_port(&at), run: id.clone(), own, node: node()? })
+            Ok(RendezvousPoint { address: join_host_port(&at), run: id.clone(), own, node: node()? })
         }
         Rendezvous::Static { at, rank, id } => {
             let all = Nodes { min: options.nodes.max, max: options.nodes.max };
@@ -208,14 +218,14 @@ async fn meeting(options: &LaunchOptions, token_file: Option<&Path>) -> anyhow::
                 0 => Some(OwnMaster::start_for_all(options, id, at, all, token_file).await?),
                 1.. => None,
             };
-            // A first world is in the order of the names.
-            let node = (format!("rank-{rank}").into(), life());
-            Ok(Meeting { address: join_host_port(at), run: id.clone(), own, node })
+            // The first world orders nodes by name, so each gets its rank.
+            let node = (format!("rank-{rank}").into(), new_incarnation());
+            Ok(RendezvousPoint { address: join_host_port(at), run: id.clone(), own, node })
         }
     }
 }
 
-/// What the command line requests of a master that is not this launch's own. The launcher warns where the master differs.
+/// Limits that the command line requests of another process's master. The launcher warns where the master differs.
 fn requested_limits(options: &LaunchOptions, elsewhere: bool) -> RequestedLimits {
     let LaunchOptions { said, nodes, max_restarts, .. } = options;
     let id = match &options.rendezvous {
@@ -229,11 +239,11 @@ fn requested_limits(options: &LaunchOptions, elsewhere: bool) -> RequestedLimits
     }
 }
 
-/// How long a node waits for a world. A master is started again when it is lost; a node that serves, as the first of a
-/// static rendezvous does, may be gone for good, and is waited for as long as torchrun does.
+/// How long a node waits for a world. A lost master is restarted, so there is no default limit. The first node of a static
+/// rendezvous serves it and may be gone for good, so torchrun's timeout applies.
 fn join_timeout(options: &LaunchOptions) -> Option<Duration> {
     let a_node_serves = matches!(options.rendezvous, Rendezvous::Static { .. });
-    options.rendezvous_conf.join_timeout.or(a_node_serves.then_some(TORCHRUN_JOINS_WITHIN))
+    options.rendezvous_conf.join_timeout.or(a_node_serves.then_some(TORCHRUN_JOIN_TIMEOUT))
 }
 
 async fn master_ends(own: &mut Option<OwnMaster>) -> anyhow::Error {
@@ -243,11 +253,11 @@ async fn master_ends(own: &mut Option<OwnMaster>) -> anyhow::Error {
     }
 }
 
-fn tell(over: &LaunchEnd) -> Exit {
-    match over {
+fn report_end(end: &LaunchEnd) -> Exit {
+    match end {
         LaunchEnd::Finished => Exit::Success,
         LaunchEnd::FinishedBefore => {
-            output::note("the run had ended well before this node came; POST /api/retry to its master opens it again");
+            output::note("the run had succeeded before this node joined; POST /api/retry to its master reopens it");
             Exit::Success
         }
         LaunchEnd::Closed { cause, report } => {
@@ -258,7 +268,7 @@ fn tell(over: &LaunchEnd) -> Exit {
             Exit::Failure
         }
         LaunchEnd::Fenced(cause) => {
-            output::note(&format!("error: {cause}; this node takes no part any more"));
+            output::note(&format!("error: {cause}; this node no longer takes part"));
             Exit::Infrastructure
         }
         LaunchEnd::OtherJob(cause) => {
@@ -275,8 +285,7 @@ fn tell(over: &LaunchEnd) -> Exit {
             }
             let seconds = within.as_secs();
             output::note(&format!(
-                "error: there was no world for this node within the {seconds} s of join_timeout; it waited for \
-                 {waited_for}"
+                "error: this node got no world within the {seconds} s of join_timeout; it waited for {waited_for}"
             ));
             Exit::Infrastructure
         }
@@ -287,26 +296,26 @@ fn tell(over: &LaunchEnd) -> Exit {
     }
 }
 
-/// The name of this node and which life of it this is: the pod's where there is one, else the machine's with the process,
-/// because several may run on one machine. In containers that is no name of their own: there both may be the same, one
-/// after the other or at once.
+/// Name and incarnation of this node. The name is the pod's, or else the machine's with the process ID, because several
+/// nodes may run on one machine. In containers both may be equal for different nodes; only the incarnation differs.
 fn node(local_addr: Option<&str>) -> anyhow::Result<(Arc<str>, u64)> {
     let pod = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
     if let Some(pod) = pod {
-        return Ok((pod.into(), life()));
+        return Ok((pod.into(), new_incarnation()));
     }
     let host = match local_addr {
         Some(address) => address.to_owned(),
         None => {
-            let name = nix::unistd::gethostname().context("the name of this host is not known; give --local-addr")?;
+            let name =
+                nix::unistd::gethostname().context("cannot determine the name of this host; give --local-addr")?;
             name.to_string_lossy().into_owned()
         }
     };
-    Ok((format!("{host}_{}", std::process::id()).into(), life()))
+    Ok((format!("{host}_{}", std::process::id()).into(), new_incarnation()))
 }
 
-/// A number that is greater for whoever starts later.
-fn life() -> u64 {
+/// The time of the start in microseconds: later incarnations have greater numbers.
+fn new_incarnation() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_micros());
     u64::try_from(since).unwrap_or(u64::MAX)
 }
@@ -335,16 +344,16 @@ fn stream_choice(choice: &launch_options::StreamChoice) -> StreamChoice {
     }
 }
 
-/// From here on these signals do not end the process but are passed on.
-fn signals(wanted: &[ForwardedSignal]) -> anyhow::Result<Signals> {
+/// Forwards these signals from here on, instead of ending the process.
+fn signals(forwarded: &[ForwardedSignal]) -> anyhow::Result<Signals> {
     let (sender, signals) = launch::signals();
-    for name in wanted {
-        let which: Signal = name.as_str().parse().context("an unknown signal")?;
-        let mut stream = signal(SignalKind::from_raw(which as i32)).context("signals cannot be watched")?;
+    for name in forwarded {
+        let number: Signal = name.as_str().parse().context("an unknown signal")?;
+        let mut stream = signal(SignalKind::from_raw(number as i32)).context("cannot watch signals")?;
         let sender = sender.clone();
         tokio::spawn(async move {
             while stream.recv().await.is_some() {
-                sender.send(which);
+                sender.send(number);
             }
         });
     }
@@ -356,8 +365,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_launcher_has_a_later_life_than_those_before_it() {
-        // In a container each is process 1 of a host that may be called like all others.
+    fn every_launcher_has_a_later_incarnation_than_those_before_it() {
+        // In a container each launcher is process 1 of a host whose name may be the same.
         let [(name, earlier), (again, later)] = [(); 2].map(|()| {
             std::thread::sleep(Duration::from_millis(1));
             node(Some("host")).unwrap()

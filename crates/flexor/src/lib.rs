@@ -1,6 +1,6 @@
-//! The binary: command tree, printing and wiring, nothing else.
+//! The `flexor` command: command tree, output and wiring. All behaviour is in the other crates.
 //!
-//! A library beside a three-line `main`, so that the command reference is generated from the same tree that runs.
+//! It is a library beside a three-line `main`, so that the command reference is generated from the tree that runs.
 
 mod checkpoint;
 pub mod cli;

@@ -1,8 +1,7 @@
-//! `flexor local`: a laptop cluster that stays, for jobs that come and go.
+//! `flexor local`: a laptop cluster in the background.
 //!
-//! `up` starts a process in the background that runs the cluster ([`background`]), as `flexor run` does in the
-//! foreground; `down` ends it; `status` tells of it. Jobs are the verbs' business: they come by `flexor apply` and go by
-//! `flexor delete`.
+//! `up` starts a process that runs the cluster ([`background`]), as `flexor run` does in the foreground. `down` ends it,
+//! and `status` describes it. Jobs are managed by the verbs, such as `flexor apply` and `flexor delete`.
 
 mod background;
 mod down;
@@ -21,25 +20,24 @@ use crate::exit::Exit;
 use crate::output::Format;
 use crate::{run as foreground, verbs};
 
-/// What can be done with a cluster in the background.
 #[derive(Debug, Subcommand)]
 pub enum LocalCommand {
-    /// Start a cluster in the background, or go on with the jobs of one that was killed
+    /// Start a cluster in the background, or resume the jobs of one that was killed
     ///
-    /// Its programs see this shell's environment and run in this folder. It stays when no job is left, and finished jobs
-    /// are listed until they are deleted. Where one is up already it is given the manifests.
+    /// Programs get this shell's environment and run in the current folder. The cluster stays up when no job is left, and
+    /// lists finished jobs until they are deleted. If a cluster is up already, `up` applies the manifests to it.
     #[command(after_help = "Examples:\n  flexor local up\n  flexor local up examples/any-program/job.yaml")]
     Up(UpArgs),
-    /// End the cluster and all its pods: in their own time, unless --now is given
+    /// Stop the cluster; its pods end within their grace period, or at once with --now
     Down(DownArgs),
-    /// Tell whether a cluster is up, since when, and what is in it; exit code 3 where none is
+    /// Show whether a cluster is up, since when, and its jobs and pods; exit code 3 if none is up
     Status(StatusArgs),
-    /// Run the cluster that `up` has asked for.
+    /// Run the cluster for `up`.
     #[command(hide = true)]
     Background(ClusterArgs),
 }
 
-/// What `flexor local up` takes.
+/// Arguments of `flexor local up`.
 #[derive(Debug, Args)]
 pub struct UpArgs {
     /// Manifests: files, folders, or - for standard input
@@ -49,17 +47,17 @@ pub struct UpArgs {
     pub cluster: ClusterArgs,
 }
 
-/// What `flexor local down` takes.
+/// Arguments of `flexor local down`.
 #[derive(Debug, Args)]
 pub struct DownArgs {
-    /// Kill the pods instead of letting them end
+    /// Kill the pods without a grace period
     #[arg(long)]
     pub now: bool,
     #[command(flatten)]
     pub state_dir: verbs::StateDirArg,
 }
 
-/// What `flexor local status` takes.
+/// Arguments of `flexor local status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     #[command(flatten)]
@@ -69,7 +67,6 @@ pub struct StatusArgs {
     pub output: Format,
 }
 
-/// Does it.
 pub fn run(command: &LocalCommand) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {
@@ -80,30 +77,30 @@ pub fn run(command: &LocalCommand) -> anyhow::Result<Exit> {
             LocalCommand::Background(args) => background::run(args).await,
         }
     });
-    done.or_else(verbs::told)
+    done.or_else(verbs::report_error)
 }
 
 impl ClusterArgs {
-    /// A cluster in this folder, with nothing else said about it.
-    fn in_folder(state_dir: Option<PathBuf>) -> Self {
+    /// A cluster in this state directory, with defaults for everything else.
+    fn in_state_dir(state_dir: Option<PathBuf>) -> Self {
         Self { state_dir, ephemeral: false, cpus: None, limits: Limits::Auto }
     }
 
-    /// The same, to be typed again.
-    fn words(&self) -> Vec<OsString> {
+    /// The command line options that give the same arguments.
+    fn to_options(&self) -> Vec<OsString> {
         let Self { state_dir, ephemeral, cpus, limits } = self;
-        let mut words: Vec<OsString> = Vec::new();
-        words.extend(state_dir.iter().flat_map(|state_dir| ["--state-dir".into(), state_dir.into()]));
-        words.extend(ephemeral.then(|| "--ephemeral".into()));
-        words.extend(cpus.iter().flat_map(|cpus| ["--cpus".into(), cpus.to_string().into()]));
+        let mut options: Vec<OsString> = Vec::new();
+        options.extend(state_dir.iter().flat_map(|state_dir| ["--state-dir".into(), state_dir.into()]));
+        options.extend(ephemeral.then(|| "--ephemeral".into()));
+        options.extend(cpus.iter().flat_map(|cpus| ["--cpus".into(), cpus.to_string().into()]));
         if *limits == Limits::Watch {
-            words.extend(["--limits".into(), "watch".into()]);
+            options.extend(["--limits".into(), "watch".into()]);
         }
-        words
+        options
     }
 }
 
-/// The folder of the cluster that is meant.
+/// The state directory that was given, or the default one.
 fn state_dir(given: Option<&std::path::Path>) -> anyhow::Result<StateDir> {
     Ok(StateDir::at(foreground::state_dir(given)?))
 }

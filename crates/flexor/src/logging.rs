@@ -1,4 +1,4 @@
-//! The log of servers: one line an event, to standard error.
+//! Logging to standard error, one line per event. `FLEXOR_LOG` sets the levels.
 
 mod queue;
 
@@ -10,59 +10,59 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-use self::queue::Queue;
+use self::queue::LogQueue;
 use crate::output;
 
-/// How long the last lines may take where somebody reads.
-const LAST_WORDS_WITHIN: Duration = Duration::from_millis(500);
+/// How long to wait for queued lines to be written.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The lines of a launcher that are under way.
-static QUEUE: OnceLock<Queue> = OnceLock::new();
+/// The queue of a launcher's log.
+static QUEUE: OnceLock<LogQueue> = OnceLock::new();
 
-/// Starts it, as `FLEXOR_LOG` wants it.
+/// Starts logging for servers, by default from level info.
 pub fn start() {
     start_with("info", BoxMakeWriter::new(io::stderr));
 }
 
-/// Starts it for a launcher: what it does is told, of its own master only what has become of the data. Stores lose
-/// masters and nodes when launchers do, which say so. It never waits for a reader: [`flush`] does.
+/// Starts logging for a launcher: its own actions, and of its own master only job-level messages. The store logs only
+/// errors, because the launcher itself reports lost masters and nodes. Logging never waits for a reader; [`flush`] does.
 pub fn start_for_launch() {
-    let writer = match Queue::to(io::stderr()) {
+    let writer = match LogQueue::to(io::stderr()) {
         Ok(queue) => BoxMakeWriter::new(QUEUE.get_or_init(|| queue).clone()),
         Err(_) => BoxMakeWriter::new(io::stderr),
     };
     start_with("warn,flexor_agent=info,flexor_master::master=info,flexor_store=error", writer);
 }
 
-/// Waits for a moment until what a launcher has logged is written: what is printed next comes after it.
+/// Waits briefly until the log of a launcher is written, so that later output comes after it.
 pub fn flush() {
     if let Some(queue) = QUEUE.get() {
-        queue.flush(LAST_WORDS_WITHIN);
+        queue.flush(FLUSH_TIMEOUT);
     }
 }
 
-/// Starts it for a cluster: what happens to jobs and pods is told otherwise, so only what is wrong.
+/// Starts logging for a cluster, by default from level warn. Events of jobs and pods are printed in other ways.
 pub fn start_for_run() {
     start_above(BoxMakeWriter::new(io::stderr));
 }
 
-/// Starts it for a cluster that is looked at on a terminal, which knows how to write beside its picture.
+/// Starts logging for a cluster with a live view, whose writer writes above the picture.
 pub fn start_above(writer: BoxMakeWriter) {
     start_with("warn", writer);
 }
 
 fn start_with(default: &str, writer: BoxMakeWriter) {
     let variable = flexor_model::env::LOG.name;
-    let wanted = std::env::var(variable).ok().filter(|wanted| !wanted.is_empty());
-    let read = wanted.as_deref().map(filter);
-    if let (Some(wanted), Some(None)) = (&wanted, &read) {
+    let value = std::env::var(variable).ok().filter(|value| !value.is_empty());
+    let parsed = value.as_deref().map(filter);
+    if let (Some(value), Some(None)) = (&value, &parsed) {
         output::note(&format!(
-            "warning: {variable} is {wanted:?}, which cannot be read; write a level (error, warn, info, debug, trace, \
+            "warning: {variable} is {value:?}, which is not valid; write a level (error, warn, info, debug, trace, \
              off), or one for each part, such as info,flexor_store=debug"
         ));
     }
-    let filter = read.flatten().unwrap_or_else(|| EnvFilter::builder().parse_lossy(default));
-    // A second start, as tests do it, keeps the first.
+    let filter = parsed.flatten().unwrap_or_else(|| EnvFilter::builder().parse_lossy(default));
+    // A second start, as in tests, has no effect.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(writer)
@@ -71,10 +71,10 @@ fn start_with(default: &str, writer: BoxMakeWriter) {
         .try_init();
 }
 
-/// What is wanted; nothing where that is not levels. A word that is none would be taken for a part of the program, of
-/// which nobody has heard, and everything else would be silent.
-fn filter(wanted: &str) -> Option<EnvFilter> {
-    let parts: Vec<&str> = wanted.split(',').map(str::trim).collect();
+/// Parses a filter in which every part has a level. Returns `None` otherwise: `EnvFilter` would take a misspelt level for
+/// a target and log nothing.
+fn filter(value: &str) -> Option<EnvFilter> {
+    let parts: Vec<&str> = value.split(',').map(str::trim).collect();
     let is_level = |part: &&str| {
         let level = part.rsplit('=').next().unwrap_or_default();
         !level.is_empty() && level.parse::<LevelFilter>().is_ok()
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_levels_are_read() {
+    fn every_part_of_a_filter_has_a_level() {
         for fine in ["debug", "off", "info,flexor_store=debug", "warn, flexor_agent=trace"] {
             assert!(filter(fine).is_some(), "{fine}");
         }

@@ -1,4 +1,4 @@
-//! `flexor master`: the service of one job.
+//! `flexor master`: runs the master of one job.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use flexor_engine::psmembers;
+use flexor_engine::ps_membership;
 use flexor_master::faults::Faults;
 use flexor_master::journal::JournalError;
 use flexor_master::{Checkpoints, Config, Master, MasterError, Ports, Token};
@@ -17,13 +17,13 @@ use tokio::net::TcpListener;
 
 use crate::cli::MasterArgs;
 use crate::exit::Exit;
-use crate::inherited::Inherited;
+use crate::inherited::InheritedSockets;
 use crate::output::{self, Format};
 use crate::{logging, signals};
 
-/// What is printed once the master serves.
+/// The line that is printed when the master serves.
 #[derive(Debug, Serialize)]
-struct Serving<'a> {
+struct ReadyLine<'a> {
     job: &'a str,
     generation: u64,
     grpc: SocketAddr,
@@ -41,7 +41,7 @@ pub fn run(args: &MasterArgs) -> anyhow::Result<Exit> {
         }
     };
     signals::allow_many_files();
-    // Every line of the log belongs to the job, whichever task writes it.
+    // Every line of the log names the job, whichever task writes it.
     let span = tracing::info_span!("job", name = %config.job);
     let _span = span.clone().entered();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -59,7 +59,7 @@ fn config(args: &MasterArgs) -> anyhow::Result<Config> {
     let token = args.token_file.as_deref().map(read_token).transpose()?;
     if token.is_none() && !args.grpc.ip().is_loopback() {
         let address = args.grpc;
-        bail!("--grpc {address} can be reached by others, so the job needs a token: give --token-file");
+        bail!("--grpc {address} is reachable from other machines, so the job needs a token: give --token-file");
     }
     if !args.store.ip().is_loopback() {
         tracing::warn!(store = %args.store, "TCPStore has no authentication: let only the job's own pods reach this port");
@@ -68,7 +68,10 @@ fn config(args: &MasterArgs) -> anyhow::Result<Config> {
     settings.max_restarts = args.max_restarts;
     settings.last_call = Duration::from_secs(args.last_call);
     let uid = JobUid::from(args.uid.as_deref().unwrap_or(args.job.as_str()));
-    let servers = psmembers::Settings { copies: args.ps_replication_factor, ..psmembers::Settings::default() };
+    let servers = ps_membership::Settings {
+        replication_factor: args.ps_replication_factor,
+        ..ps_membership::Settings::default()
+    };
     let checkpoints = args.checkpoint_folder.clone().map(|folder| Checkpoints {
         folder,
         every: Duration::from_secs(u64::from(args.checkpoint_every)),
@@ -78,10 +81,9 @@ fn config(args: &MasterArgs) -> anyhow::Result<Config> {
     Ok(Config { job, uid, settings, servers, checkpoints, state, token, plain_store: args.plain_store })
 }
 
-/// What to do about a port that is in use.
+/// Hint for a port that is in use.
 const PORT_IN_USE: &str = "is another master running here? Port 0 takes a free one";
 
-/// The token in a file.
 pub fn read_token(file: &Path) -> anyhow::Result<Token> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read the token in {}", file.display()))?;
     Token::parse(&text).with_context(|| format!("the token in {}", file.display()))
@@ -90,7 +92,7 @@ pub fn read_token(file: &Path) -> anyhow::Result<Token> {
 async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
     let mut termination = signals::terminated()?;
     let mut end = Exit::Success;
-    let mut sockets = Inherited::of_this_process();
+    let mut sockets = InheritedSockets::of_this_process();
     let ports = Ports {
         grpc: sockets.listen(args.grpc, "--grpc", PORT_IN_USE).await?,
         store: sockets.listen(args.store, "--store", PORT_IN_USE).await?,
@@ -101,7 +103,7 @@ async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
     let faults = fault_file().map_or_else(Faults::off, Faults::from_file);
     let job = config.job.to_string();
     if config.state.is_none() {
-        tracing::warn!("no --state: a restart of this master makes all workers start again");
+        tracing::warn!("no --state: a restart of this master restarts all workers");
     }
     let opened = tokio::select! {
         opened = Master::open_when_there_is_room(config, ports, &faults) => opened,
@@ -115,12 +117,10 @@ async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
         }
     };
     if store.ip().is_loopback() {
-        tracing::info!(
-            "only this machine reaches these ports; for nodes elsewhere see --store, --grpc and --token-file"
-        );
+        tracing::info!("only this machine can reach these ports; for other nodes see --store, --grpc and --token-file");
     }
     let generation = master.generation();
-    tell(args.output, &Serving { job: &job, generation: generation.0, grpc, store, http })?;
+    print_ready(args.output, &ReadyLine { job: &job, generation: generation.0, grpc, store, http })?;
     match master.serve(async { end = termination.wait().await }).await {
         Ok(()) => Ok(end),
         Err(MasterError::Journal(JournalError::Superseded { by })) => {
@@ -140,11 +140,11 @@ fn superseded(own: Generation, by: Generation) {
     ));
 }
 
-fn tell(format: Format, serving: &Serving<'_>) -> anyhow::Result<()> {
+fn print_ready(format: Format, ready: &ReadyLine<'_>) -> anyhow::Result<()> {
     match format {
-        Format::Json => output::text(&format!("{}\n", serde_json::to_string(serving)?)),
+        Format::Json => output::text(&format!("{}\n", serde_json::to_string(ready)?)),
         Format::Text => {
-            let Serving { job, generation, grpc, store, http } = serving;
+            let ReadyLine { job, generation, grpc, store, http } = ready;
             output::text(&format!(
                 "master of job {job}, generation {generation}: grpc {grpc}, store {store}, http {http}\n"
             ))

@@ -1,4 +1,4 @@
-//! Where results go: to standard output, as text or as JSON. What is not a result goes to standard error.
+//! Output of all commands: results go to standard output, as text or as JSON. Everything else goes to standard error.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// The format of a result.
+/// Output format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people
@@ -15,45 +15,45 @@ pub enum Format {
     Json,
 }
 
-/// Writes text to standard output, with colours only where they are seen.
+/// Writes text to standard output, with colours only on a terminal.
 pub fn text(text: &str) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // The reader has seen enough, as with `| head`; that changes nothing about the result.
+        // The reader has closed the pipe, as `| head` does. That is no failure of the command.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("the output could not be written"),
+        written => written.context("cannot write the output"),
     }
 }
 
-/// How many columns the terminal has that standard output is, where it is one and says so.
+/// The columns of the terminal, if standard output is one of known size.
 pub fn columns() -> Option<usize> {
     let out = io::stdout();
     let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok()).flatten()?;
     (size.ws_col > 0).then_some(size.ws_col.into())
 }
 
-/// Writes what a program has printed to standard output, as it is. Whether somebody still reads.
+/// Writes bytes to standard output unchanged. Returns false if the reader has closed the pipe.
 pub fn raw(bytes: &[u8]) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error).context("the output could not be written"),
+        Err(error) => Err(error).context("cannot write the output"),
     }
 }
 
-/// An error with what has caused it. A cause that the error tells itself is not told again.
+/// An error with its causes. A cause whose text the error already contains is not repeated.
 pub fn with_causes(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
-        match (told.is_empty(), told.contains(&cause)) {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
+        match (text.is_empty(), text.contains(&cause)) {
             (true, _) => cause,
-            (false, true) => told,
-            (false, false) => format!("{told}: {cause}"),
+            (false, true) => text,
+            (false, false) => format!("{text}: {cause}"),
         }
     })
 }
 
-/// A text from outside as it may be shown: it can neither break the line nor steer the terminal.
+/// Escapes control characters of a foreign text, so that it can neither break the line nor control the terminal.
 pub fn on_one_line(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
         if c.is_control() {
@@ -70,7 +70,7 @@ pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     text(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// Writes a line to standard error. Nobody can be told that this failed.
+/// Writes a line to standard error. Ignores errors, because there is no other place to report them.
 pub fn note(line: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
 }
@@ -81,18 +81,18 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("cannot read a.csv: {source}; look again")]
-    struct Telling {
+    struct ErrorWithCause {
         source: io::Error,
     }
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_not_repeated() {
         let missing = || io::Error::from_raw_os_error(2);
-        let told = "cannot read a.csv: No such file or directory (os error 2); look again";
-        assert_eq!(with_causes(&Telling { source: missing() }.into()), told);
-        let behind = anyhow::Error::new(Telling { source: missing() }).context("--data");
-        assert_eq!(with_causes(&behind), format!("--data: {told}"));
-        let silent = anyhow::Error::new(missing()).context("cannot read a.csv");
-        assert_eq!(with_causes(&silent), "cannot read a.csv: No such file or directory (os error 2)");
+        let text = "cannot read a.csv: No such file or directory (os error 2); look again";
+        assert_eq!(with_causes(&ErrorWithCause { source: missing() }.into()), text);
+        let wrapped = anyhow::Error::new(ErrorWithCause { source: missing() }).context("--data");
+        assert_eq!(with_causes(&wrapped), format!("--data: {text}"));
+        let plain = anyhow::Error::new(missing()).context("cannot read a.csv");
+        assert_eq!(with_causes(&plain), "cannot read a.csv: No such file or directory (os error 2)");
     }
 }

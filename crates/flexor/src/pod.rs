@@ -1,4 +1,4 @@
-//! `flexor pod`: the parent of one pod of the laptop cluster. Started by the cluster, not by people.
+//! `flexor pod`: the supervisor of one pod of the laptop cluster. A hidden command that only the cluster starts.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,10 +14,11 @@ use listenfd::ListenFd;
 use crate::launch::SHIM;
 use crate::output;
 
-/// What leads here.
+/// Name of the command.
 pub const WORD: &str = "pod";
 
-/// Runs the pod that `words` name: the cluster's folder, the pod's uid, and whether standard input is its owner.
+/// Runs a pod. Arguments are the state directory, the pod's UID, and a third one if standard input is the pipe to the
+/// pod's owner.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     match try_run(words) {
         Ok(()) => ExitCode::SUCCESS,
@@ -30,9 +31,9 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn try_run(mut words: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
     let (state_dir, uid) =
-        words.next().zip(words.next()).context("the cluster starts pods; `flexor run` starts a cluster")?;
+        words.next().zip(words.next()).context("only the cluster starts pods; `flexor run` starts a cluster")?;
     let uid = uid.into_string().ok().context("the pod's uid")?;
-    // Whoever ends the cluster's terminal does not mean its pods.
+    // Signals of the cluster's terminal do not reach a session of its own.
     let _ = nix::unistd::setsid();
     let owner = words.next().map(|_| std::io::stdin().as_fd().try_clone_to_owned()).transpose()?;
     let mut passed = ListenFd::from_env();
@@ -43,13 +44,13 @@ fn try_run(mut words: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
     let shim = Shim::new(std::env::current_exe().context("cannot find this program")?, [SHIM]);
     let state_dir = cluster(state_dir);
     let (folder, limits) = (state_dir.pod(&uid), limits::of_state_dir(&state_dir));
-    // Programs die with the thread that started them; on this runtime that is the one that waits for everything.
+    // Programs are killed when the thread that started them ends, so the main thread runs everything.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(supervisor::run(SupervisorOptions { folder, shim, sockets, owner, limits }))?;
     Ok(())
 }
 
-/// The cluster, whose writes may fail where harm is done to it on purpose.
+/// The state directory of the cluster, with injected write faults if the cluster runs with `--chaos`.
 fn cluster(state_dir: OsString) -> StateDir {
     let state_dir = StateDir::at(state_dir);
     if std::env::var_os(flexor_model::env::FAULTS.name).is_some() { state_dir.with_write_faults() } else { state_dir }

@@ -1,4 +1,4 @@
-//! `flexor predict`: what a trained model says of records, out of a checkpoint.
+//! `flexor predict`: predicts the labels of records with a model from a checkpoint.
 
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -16,59 +16,58 @@ use crate::output::{self, Format};
 use crate::worker::measured;
 use crate::{checkpoint, logging, signals};
 
-/// What `flexor predict` takes.
+/// Arguments of `flexor predict`.
 #[derive(Debug, Args)]
 pub struct PredictArgs {
-    /// The model, as it was trained: logistic, wide-deep, deepfm or mlp, with its options
+    /// Model, as it was trained: logistic, wide-deep, deepfm or mlp, with its options
     #[arg(long, value_name = "MODEL")]
     pub model: Architecture,
-    /// The folder of checkpoints, as in spec.flexor.checkpoints.folder
-    #[arg(long, value_name = "FOLDER")]
+    /// Folder of checkpoints, as in spec.flexor.checkpoints.folder
+    #[arg(long, value_name = "DIR")]
     pub checkpoints: PathBuf,
-    /// Which checkpoint [default: the latest that is not damaged]
-    #[arg(long, value_name = "NUMBER")]
+    /// Number of the checkpoint [default: the latest that is not damaged]
+    #[arg(long, value_name = "N")]
     pub number: Option<u64>,
-    /// The data: files, or folders of files
+    /// Data: files, or folders of files
     #[arg(long, required = true, value_name = "PATH")]
     pub data: Vec<PathBuf>,
-    /// What a record means: clicks:numbers=N,fields=M (a label, N numbers, M categories; with ,scale=log numbers count by
-    /// their logarithm), census or digits; found out for tables with a header, RecordIO with named features and IDX files
+    /// Meaning of the columns: clicks:numbers=N,fields=M (a label, N numbers, M categories; ,scale=log takes the logarithm
+    /// of numbers), census or digits [default: detected in tables with a header, RecordIO with named features and IDX]
     #[arg(long, value_name = "SCHEMA")]
     pub schema: Option<Schema>,
-    /// The first line of tables is a record and does not name the columns
+    /// Read the first line of tables as a record instead of column names
     #[arg(long)]
     pub no_header: bool,
-    /// What becomes of damaged records, and of those that mean nothing: it fails at the first, or they have no line, are
-    /// named and counted
-    #[arg(long, value_name = "WHAT", value_enum, default_value = "fail")]
+    /// Treatment of damaged records, and of records that do not fit the schema; skipped ones get no line
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "fail")]
     pub damaged: Damaged,
-    /// The file to write, a line for each record; - for standard output. One that is there is replaced when the new one
-    /// is whole
+    /// File to write, one line per record; - for standard output. An existing file is replaced when the new one is
+    /// complete
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Records at a time
+    /// Number of records in a batch
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub batch: u32,
-    /// Output format of the last line, which says how well the predictions fit the labels: on standard output, or on
-    /// standard error where the predictions are on the other
+    /// Output format of the scores, which compare predictions with labels. They go to standard output, or to standard
+    /// error if the predictions go to standard output
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: Format,
 }
 
+/// The scores of predictions as JSON.
 #[derive(Serialize)]
-struct Told {
+struct ScoresOutput {
     checkpoint: u64,
     records: u64,
     loss: Option<f64>,
     auc: Option<f64>,
     accuracy: Option<f64>,
-    left_out: u64,
+    skipped: u64,
 }
 
-/// Predicts.
 pub fn run(args: &PredictArgs) -> anyhow::Result<Exit> {
-    signals::leave_no_halves()?;
-    // Records that are left out are named there.
+    signals::remove_unfinished_on_exit()?;
+    // The log names skipped records.
     logging::start_for_run();
     let plan = PredictionPlan {
         architecture: args.model.clone(),
@@ -86,11 +85,11 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<Exit> {
     match done {
         Ok(()) => Ok(Exit::Success),
         Err(error) => match error.downcast_ref::<PredictionError>() {
-            // The reader has seen enough, as with `| head`.
+            // The reader has closed the pipe, as `| head` does.
             Some(PredictionError::Write(why)) if why.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Success),
             None | Some(PredictionError::Write(_)) => Err(error),
-            Some(wrong) => {
-                output::note(&format!("error: {wrong}"));
+            Some(error) => {
+                output::note(&format!("error: {error}"));
                 Ok(Exit::Failure)
             }
         },
@@ -101,36 +100,35 @@ fn predict_to(plan: &PredictionPlan, args: &PredictArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build()?;
     if args.out == Path::new("-") {
         let predicted = runtime.block_on(predict(plan, &mut BufWriter::new(io::stdout().lock())))?;
-        name_damage(&predicted);
-        // The predictions are what is wanted there; how well they fit goes beside them.
-        output::note(told(&predicted, args.output)?.trim_end());
+        warn_of_damage(&predicted);
+        output::note(scores(&predicted, args.output)?.trim_end());
         return Ok(());
     }
     let mut file = Output::create(&args.out, Existing::Replace)?;
     let predicted = runtime.block_on(predict(plan, &mut file))?;
     file.commit()?;
-    name_damage(&predicted);
-    output::text(&told(&predicted, args.output)?)
+    warn_of_damage(&predicted);
+    output::text(&scores(&predicted, args.output)?)
 }
 
-fn name_damage(predicted: &PredictionSummary) {
+fn warn_of_damage(predicted: &PredictionSummary) {
     predicted.damage.iter().for_each(|damage| output::note(&format!("warning: {damage}")));
 }
 
-/// How well the predictions fit.
-fn told(predicted: &PredictionSummary, format: Format) -> anyhow::Result<String> {
+fn scores(predicted: &PredictionSummary, format: Format) -> anyhow::Result<String> {
     match format {
         Format::Json => {
-            let PredictionSummary { checkpoint, scores: fit, skipped_records: left_out, .. } = *predicted;
-            let (records, loss, auc, accuracy) = (fit.records, fit.loss, fit.auc, fit.accuracy);
-            let told = Told { checkpoint, records, loss, auc, accuracy, left_out };
-            Ok(format!("{}\n", serde_json::to_string_pretty(&told)?))
+            let PredictionSummary { checkpoint, scores, skipped_records: skipped, .. } = *predicted;
+            let (records, loss, auc, accuracy) = (scores.records, scores.loss, scores.auc, scores.accuracy);
+            let scores = ScoresOutput { checkpoint, records, loss, auc, accuracy, skipped };
+            Ok(format!("{}\n", serde_json::to_string_pretty(&scores)?))
         }
         Format::Text => Ok(format!("{}\n", line(predicted))),
     }
 }
 
-fn line(PredictionSummary { checkpoint, scores: fit, skipped_records: left_out, .. }: &PredictionSummary) -> String {
-    let left_out = if *left_out > 0 { format!(", {left_out} more left out") } else { String::new() };
-    format!("checkpoint {checkpoint}: {} records{}{left_out}", fit.records, measured(fit.loss, fit.auc, fit.accuracy))
+fn line(PredictionSummary { checkpoint, scores, skipped_records, .. }: &PredictionSummary) -> String {
+    let skipped = if *skipped_records > 0 { format!(", {skipped_records} more skipped") } else { String::new() };
+    let measured = measured(scores.loss, scores.auc, scores.accuracy);
+    format!("checkpoint {checkpoint}: {} records{measured}{skipped}", scores.records)
 }

@@ -1,16 +1,19 @@
-//! `flexor run`: manifests as processes of this machine, followed to their end.
+//! `flexor run`: runs the jobs of manifests on this machine and follows them to their end.
+//!
+//! It opens a laptop cluster in this process, applies the manifests, and shows events ([`display`]) until all jobs are
+//! over. Then it prints the summary, writes the report, and ends all pods ([`end`]). The cluster itself is `flexor-local`.
 
 mod account;
 mod chaos;
 mod deleted;
-mod ending;
+mod display;
+mod end;
 mod history;
 mod machine;
 pub mod manifests;
 mod progress;
 mod report;
 mod summary;
-mod teller;
 mod view;
 
 use std::collections::BTreeMap;
@@ -26,23 +29,23 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 pub use self::chaos::ChaosArg;
 use self::chaos::{Chaos, FaultScript};
-use self::ending::{Ending, Followed};
+use self::display::{Display, Refresh};
+use self::end::{EndReason, FollowedRun};
 use self::history::{History, now};
 use self::report::Report;
-use self::teller::{Teller, When};
 use self::view::Screen;
 use crate::cli::{ClusterArgs, Limits, RunArgs};
 use crate::exit::Exit;
 use crate::signals::Termination;
 use crate::{logging, output, pod, signals};
 
-/// Variables of ours that belong to the shell and not to what it starts.
+/// Prefixes of variables that programs do not inherit from the shell.
 const NOT_INHERITED: [&str; 4] = ["FLEXOR_", "PET_", "LISTEN_", "TORCHELASTIC_"];
 
-/// How often a report looks where nothing else happens.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How soon pods are told again that they have no more time.
-const TELL_AGAIN: Duration = Duration::from_millis(50);
+/// Time between two samples for the report while nothing changes.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two kill signals to the pods.
+const KILL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let screen = if args.no_view { None } else { Screen::of_this_process() };
@@ -50,10 +53,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         Some(screen) => logging::start_above(BoxMakeWriter::new(screen)),
         None => logging::start_for_run(),
     }
-    let wanted = if args.files.is_empty() { Some(manifests::Wanted::default()) } else { manifests::read(&args.files) };
-    let Some(wanted) = wanted else { return Ok(Exit::Failure) };
-    if wanted.jobs.is_empty() && !args.resume {
-        output::note("error: there is no job in these files; `flexor apply -f FILE` gives them to a cluster that runs");
+    let manifests =
+        if args.files.is_empty() { Some(manifests::Manifests::default()) } else { manifests::read(&args.files) };
+    let Some(manifests) = manifests else { return Ok(Exit::Failure) };
+    if manifests.jobs.is_empty() && !args.resume {
+        output::note("error: there is no job in these files; `flexor apply -f FILE` applies them to a running cluster");
         return Ok(Exit::Failure);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -64,26 +68,26 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Failure);
         }
     };
-    runtime.block_on(follow(args, wanted, screen, report))
+    runtime.block_on(follow(args, manifests, screen, report))
 }
 
 async fn follow(
     args: &RunArgs,
-    wanted: manifests::Wanted,
+    manifests: manifests::Manifests,
     screen: Option<Screen>,
     report: Option<Report>,
 ) -> anyhow::Result<Exit> {
     let mut termination = signals::terminated()?;
-    let beside = args.report.as_deref().unwrap_or(Path::new("."));
-    let acts = args.chaos.as_ref().map(|arg| FaultScript::prepare(arg, wanted.jobs.iter().map(|(job, _)| job), beside));
-    let acts = match acts.transpose() {
-        Ok(acts) => acts,
-        Err(wrong) => {
-            output::note(&format!("error: {wrong}"));
+    let folder = args.report.as_deref().unwrap_or(Path::new("."));
+    let jobs = || manifests.jobs.iter().map(|(job, _)| job);
+    let faults = match args.chaos.as_ref().map(|arg| FaultScript::prepare(arg, jobs(), folder)).transpose() {
+        Ok(faults) => faults,
+        Err(error) => {
+            output::note(&format!("error: {error}"));
             return Ok(Exit::Failure);
         }
     };
-    let cluster = match Cluster::open(chaos::options(options(&args.cluster)?, acts.as_ref())) {
+    let cluster = match Cluster::open(chaos::options(options(&args.cluster)?, faults.as_ref())) {
         Ok(cluster) => cluster,
         Err(error) => {
             output::note(&format!("error: {error}"));
@@ -94,62 +98,62 @@ async fn follow(
         output::note(&format!("error: {refusal}"));
         return Ok(Exit::Failure);
     }
-    let served = api::serve(cluster.clone()).context("other terminals cannot be answered; try another --state-dir")?;
+    let served = api::serve(cluster.clone()).context("cannot serve the API socket; try another --state-dir")?;
     let mut driver = {
         let cluster = cluster.clone();
         tokio::spawn(async move { cluster.run().await })
     };
     let mut history = History::begin(&cluster, now());
-    let mut teller = Teller::new(screen)?;
-    for line in machine::differences(&wanted.jobs, args.cluster.cpus) {
-        // Where this cannot be written, nothing can, which is told below.
+    let mut display = Display::new(screen)?;
+    for line in machine::differences(&manifests.jobs, args.cluster.cpus) {
+        // The display reports write errors below.
         let _ = output::text(&format!("note: {line}\n"));
     }
-    for (object, _) in wanted.objects {
+    for (object, _) in manifests.objects {
         if let Err(error) = cluster.apply_object(object) {
             return refused(args, &cluster, &error).await;
         }
     }
-    for (job, manifest) in wanted.jobs {
+    for (job, manifest) in manifests.jobs {
         if let Err(error) = cluster.apply(job, manifest) {
             return refused(args, &cluster, &error).await;
         }
     }
     history.own = cluster.jobs().into_iter().map(|job| job.key).collect();
-    for (plan, manifest) in wanted.plans {
+    for (plan, manifest) in manifests.plans {
         let name = plan.name.clone();
         if let Err(error) = cluster.apply_plan(plan, manifest) {
-            output::note(&format!("warning: the plan {name} is left out: {error}"));
+            output::note(&format!("warning: the plan {name} is not applied: {error}"));
         }
     }
     let mut changes = cluster.changes();
-    let chaos = acts.map(|acts| acts.begin(cluster.clone())).transpose()?;
-    let ending = loop {
-        history.look(&cluster, now());
-        teller.tell(&cluster, &history, now(), When::Due);
-        if cluster.look(|all| all.jobs.values().all(|job| job.status.phase.is_over())) {
-            break Ending::Over;
+    let chaos = faults.map(|faults| faults.start(cluster.clone())).transpose()?;
+    let reason = loop {
+        history.update(&cluster, now());
+        display.update(&cluster, &history, now(), Refresh::IfDue);
+        if cluster.read(|all| all.jobs.values().all(|job| job.status.phase.is_over())) {
+            break EndReason::JobsOver;
         }
         tokio::select! {
-            _ = changes.changed() => teller.changed(),
-            () = teller.wait() => {}
-            () = tokio::time::sleep(LOOK_AGAIN), if report.is_some() => {}
+            _ = changes.changed() => display.notify(),
+            () = display.wait() => {}
+            () = tokio::time::sleep(SAMPLE_INTERVAL), if report.is_some() => {}
             ended = &mut driver => {
-                ended.context("the cluster")?.context("the cluster cannot hear of its pods")?;
+                ended.context("the cluster")?.context("the cluster cannot watch its pods")?;
             }
-            _ = termination.wait() => break Ending::Interrupted,
+            _ = termination.wait() => break EndReason::Interrupted,
         }
     };
-    let harm = chaos.as_ref().map(Chaos::told);
+    let faults = chaos.as_ref().map(Chaos::summary);
     drop(chaos);
-    let followed = Followed { history, teller, report, harm };
-    let exit = ending::tell_and_drain(ending, &cluster, followed, &mut termination).await;
+    let followed = FollowedRun { history, display, report, faults };
+    let exit = end::summarize_and_drain(reason, &cluster, followed, &mut termination).await;
     served.finish().await;
     driver.abort();
     exit
 }
 
-/// Something cannot be taken in: nothing of what was is left.
+/// Reports a refused object, and removes the objects that were applied before it.
 async fn refused(args: &RunArgs, cluster: &Cluster, error: &ApiError) -> anyhow::Result<Exit> {
     output::note(&format!("error: {error}"));
     if !args.resume {
@@ -158,23 +162,23 @@ async fn refused(args: &RunArgs, cluster: &Cluster, error: &ApiError) -> anyhow:
     Ok(Exit::Failure)
 }
 
-/// Why the jobs that were here before are in the way, or are missing.
+/// Why the run cannot start: jobs of an earlier run exist without `--resume`, or `--resume` finds none.
 fn refusal(args: &RunArgs, cluster: &Cluster) -> Option<String> {
     let names: Vec<String> = cluster.jobs().iter().map(|job| job.key.name.to_string()).collect();
     match (args.resume, names.is_empty()) {
         (false, false) => Some(format!(
-            "a run that was killed has left its jobs here: {}; `flexor run --resume` goes on with them, and Ctrl-C there \
+            "a run that was killed has left its jobs here: {}; `flexor run --resume` resumes them, and Ctrl-C there \
              ends them",
             names.join(", ")
         )),
         (true, true) if args.files.is_empty() => {
-            Some("there is nothing to go on with; `flexor run FILE` starts a job".to_owned())
+            Some("there is no job to resume; `flexor run FILE` starts a job".to_owned())
         }
         (true, _) | (false, true) => None,
     }
 }
 
-/// Ends all pods: in their own time, and at once when that is wanted again.
+/// Ends all pods within their grace period, or at once after another signal.
 pub async fn end_early(cluster: &Cluster, termination: &mut Termination) {
     tokio::select! {
         () = cluster.drain() => return,
@@ -183,15 +187,15 @@ pub async fn end_early(cluster: &Cluster, termination: &mut Termination) {
     end_at_once(cluster).await;
 }
 
-/// Kills all pods, with whatever they have started.
+/// Kills all pods, with all processes that they have started.
 pub async fn end_at_once(cluster: &Cluster) {
-    // Some may be told for the first time only now, and which signals were heard cannot be known.
-    while tokio::time::timeout(TELL_AGAIN, cluster.drain()).await.is_err() {
+    // Signals may merge, so they are repeated until all pods have ended.
+    while tokio::time::timeout(KILL_INTERVAL, cluster.drain()).await.is_err() {
         cluster.hurry();
     }
 }
 
-/// How a cluster is run that was asked for in this shell: its programs see what this shell sees.
+/// Options of a cluster that is started from this shell. Programs inherit the shell's environment and folder.
 pub fn options(args: &ClusterArgs) -> anyhow::Result<Options> {
     let flexor = std::env::current_exe().context("cannot find this program")?;
     let inherited = std::env::vars().filter(|(name, _)| !NOT_INHERITED.iter().any(|start| name.starts_with(start)));
@@ -200,7 +204,7 @@ pub fn options(args: &ClusterArgs) -> anyhow::Result<Options> {
         state_dir: StateDir::at(state_dir(args.state_dir.as_deref())?),
         flexor,
         pod_word: pod::WORD,
-        folder: std::env::current_dir().context("the folder to run in is gone")?,
+        folder: std::env::current_dir().context("the current folder does not exist")?,
         base,
         ephemeral: args.ephemeral,
         cpus: args.cpus,
@@ -213,13 +217,14 @@ pub fn options(args: &ClusterArgs) -> anyhow::Result<Options> {
     })
 }
 
-/// Where the cluster is kept.
+/// The given state directory, or the default one of the user.
 pub fn state_dir(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(folder) = given {
         return std::path::absolute(folder).context("--state-dir");
     }
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let of_user = || std::env::var_os("HOME").map(|state_dir| PathBuf::from(state_dir).join(".local/state"));
-    let state = state.or_else(of_user).context("there is no home folder to keep the cluster in; give --state-dir")?;
+    let of_user = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    let state =
+        state.or_else(of_user).context("HOME is not set, so there is no default state directory; give --state-dir")?;
     Ok(state.join("flexor/local"))
 }

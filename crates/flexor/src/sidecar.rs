@@ -1,4 +1,4 @@
-//! `flexor sidecar`: the address inside a pod that outlives restarts of the master.
+//! `flexor sidecar`: serves TCPStore inside a pod, at an address that outlives restarts of the master.
 
 use std::net::SocketAddr;
 
@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use crate::cli::SidecarArgs;
 use crate::exit::Exit;
-use crate::inherited::Inherited;
+use crate::inherited::InheritedSockets;
 use crate::output::{self, Format};
 use crate::{logging, signals};
 
-/// What is printed once the sidecar listens.
+/// The line that is printed when the sidecar listens.
 #[derive(Debug, Serialize)]
-struct Listening {
+struct ReadyLine {
     listen: SocketAddr,
 }
 
@@ -30,7 +30,7 @@ pub fn run(args: SidecarArgs) -> anyhow::Result<Exit> {
     };
     let name = args.pod.clone().map_or_else(host_name, Ok)?;
     let pod = Pod { name, uid: args.pod_uid.clone().unwrap_or_default() };
-    // One pod's traffic is small; one thread keeps the memory small too.
+    // The traffic of one pod is small, and one thread needs less memory.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve(&args, pod, upstream))
 }
@@ -38,14 +38,14 @@ pub fn run(args: SidecarArgs) -> anyhow::Result<Exit> {
 async fn serve(args: &SidecarArgs, pod: Pod, upstream: Upstream) -> anyhow::Result<Exit> {
     let mut termination = signals::terminated()?;
     let mut end = Exit::Success;
-    let mut sockets = Inherited::of_this_process();
+    let mut sockets = InheritedSockets::of_this_process();
     let listener = sockets.listen(args.listen, "--listen", "is another store or sidecar running here?").await?;
     let listen = listener.local_addr()?;
     if !listen.ip().is_loopback() {
-        tracing::warn!(%listen, "TCPStore has no authentication: whoever reaches this address can read and write keys");
+        tracing::warn!(%listen, "TCPStore has no authentication: every client that reaches this address can read and write keys");
     }
     let sidecar = Sidecar::new(listener, pod, upstream)?;
-    tell(args, &Listening { listen })?;
+    print_ready(args, &ReadyLine { listen })?;
     match sidecar.run(async { end = termination.wait().await }).await {
         SidecarEnd::Stopped => Ok(end),
         SidecarEnd::PodRejected(fault) => {
@@ -55,14 +55,14 @@ async fn serve(args: &SidecarArgs, pod: Pod, upstream: Upstream) -> anyhow::Resu
     }
 }
 
-fn tell(args: &SidecarArgs, listening: &Listening) -> anyhow::Result<()> {
+fn print_ready(args: &SidecarArgs, ready: &ReadyLine) -> anyhow::Result<()> {
     match args.output {
-        Format::Json => output::text(&format!("{}\n", serde_json::to_string(listening)?)),
-        Format::Text => output::text(&format!("sidecar: store at {}, master at {}\n", listening.listen, args.upstream)),
+        Format::Json => output::text(&format!("{}\n", serde_json::to_string(ready)?)),
+        Format::Text => output::text(&format!("sidecar: store at {}, master at {}\n", ready.listen, args.upstream)),
     }
 }
 
 fn host_name() -> anyhow::Result<String> {
-    let name = nix::unistd::gethostname().context("the name of this host is not known; give --pod")?;
+    let name = nix::unistd::gethostname().context("cannot determine the name of this host; give --pod")?;
     Ok(name.to_string_lossy().into_owned())
 }

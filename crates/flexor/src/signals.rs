@@ -1,4 +1,4 @@
-//! What processes of ours do with signals and limits.
+//! Signal handling and process limits of Flexor's own processes.
 
 use anyhow::Context;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -6,20 +6,20 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
 
-/// Waits for the signals that ask a process to end.
+/// Receives SIGTERM and SIGINT.
 pub struct Termination {
     terminate: Signal,
     interrupt: Signal,
 }
 
-/// From here on SIGTERM and SIGINT do not end the process but can be waited for. To be called inside a runtime.
+/// Handles SIGTERM and SIGINT from here on; they no longer end the process. Must be called inside a runtime.
 pub fn terminated() -> anyhow::Result<Termination> {
-    let watch = |kind| signal(kind).context("signals cannot be watched");
+    let watch = |kind| signal(kind).context("cannot watch signals");
     Ok(Termination { terminate: watch(SignalKind::terminate())?, interrupt: watch(SignalKind::interrupt())? })
 }
 
 impl Termination {
-    /// Until one of them comes; how the process should then end.
+    /// Waits for a signal. Returns the exit code that fits it.
     pub async fn wait(&mut self) -> Exit {
         tokio::select! {
             _ = self.terminate.recv() => Exit::Success,
@@ -28,8 +28,8 @@ impl Termination {
     }
 }
 
-/// From here on SIGTERM and SIGINT end the process after the files were given up that it has begun and not finished.
-pub fn leave_no_halves() -> anyhow::Result<()> {
+/// Removes unfinished output files on SIGTERM and SIGINT, and then exits.
+pub fn remove_unfinished_on_exit() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let mut termination = {
         let _inside = runtime.enter();
@@ -37,17 +37,17 @@ pub fn leave_no_halves() -> anyhow::Result<()> {
     };
     std::thread::spawn(move || {
         let exit = match runtime.block_on(termination.wait()) {
-            // What was asked for is not done.
+            // The command has not finished.
             Exit::Success => Exit::Failure,
             other => other,
         };
-        let _given_up = flexor_data::output::discard_unfinished();
+        let _discarded = flexor_data::output::discard_unfinished();
         std::process::exit(exit.code().into());
     });
     Ok(())
 }
 
-/// Lets this process have as many connections as the machine allows. Where that fails the smaller limit stays.
+/// Raises the limit of open files to the hard limit. Keeps the lower limit if that fails.
 pub fn allow_many_files() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);

@@ -1,10 +1,10 @@
-//! `flexor validate`: finds files, asks the dialects about each, prints what they say.
+//! `flexor validate`: finds files, lets the dialects check them, and prints the findings.
 //!
 //! ```text
 //! paths ─ sources ─▶ bytes ─ flexor_dialects::manifest ─▶ documents with verdicts ─▶ text, json, exit code
 //! ```
 //!
-//! Nothing is judged here; what a manifest must be is known to the dialects alone.
+//! This module has no rules of its own: only the dialects define valid manifests.
 
 mod json;
 pub mod sources;
@@ -28,10 +28,10 @@ use crate::{
     output::{self, Format},
 };
 
-/// One file and what is in it.
+/// The report about one file.
 struct FileReport {
     name: String,
-    /// Its documents, or why nothing can be said about what is in it.
+    /// The documents of the file, or why it cannot be read.
     contents: Result<Vec<Document>, Finding>,
 }
 
@@ -68,7 +68,7 @@ fn overlook_other_yaml(document: Document) -> Document {
         Verdict::Refused { findings, .. } => findings.iter().all(|finding| finding.reason == Reason::NotAnObject),
         Verdict::Skipped | Verdict::Accepted { .. } => false,
     };
-    // With one of the two written down, somebody meant a manifest and forgot the other.
+    // With one of the two fields it is meant to be a manifest, and the other one is missing.
     if no_object && document.api_version.is_empty() && document.kind.is_empty() {
         return Document { verdict: Verdict::Skipped, ..document };
     }

@@ -1,11 +1,11 @@
-//! The verbs of another terminal: what kubectl's users type, against a laptop cluster that runs.
+//! The verbs, kubectl's commands for a running laptop cluster.
 //!
 //! ```text
-//! words ─ args ─▶ kinds, names ─ flexor_local::api::Client ─▶ objects ─▶ tables, trees, JSON, YAML
+//! command line ─ args ─▶ kinds, names ─ flexor_local::api::Client ─▶ objects ─▶ tables, trees, JSON, YAML
 //! ```
 //!
-//! Objects come in the shape that Kubernetes gives them, and nothing here asks for more than such an object holds, so that
-//! a client of a Kubernetes cluster can stand in the place of the laptop's.
+//! Objects have the shape of Kubernetes objects. Verbs read nothing beyond such objects, so a client of a Kubernetes
+//! cluster can replace the laptop's client.
 
 pub mod age;
 mod apply;
@@ -21,7 +21,7 @@ mod kinds;
 mod leading_options;
 mod logs;
 mod migrate;
-mod missing;
+mod not_found;
 mod plans;
 mod pod_state;
 mod scale;
@@ -36,8 +36,8 @@ use flexor_local::state_dir::StateDir;
 use thiserror::Error;
 
 pub use self::age::since;
-pub use self::apply::give;
-pub use self::args::{StateDir as StateDirArg, Verb, amount};
+pub use self::apply::apply_manifests;
+pub use self::args::{StateDirArg, Verb, amount};
 pub use self::describe::Text;
 pub use self::kinds::{ObjectKind, all as all_kinds, named as kinds_named};
 pub use self::leading_options::{behind_the_verb, is_verb};
@@ -45,25 +45,24 @@ pub use self::table::Table;
 use crate::exit::{Exit, Misused};
 use crate::{output, run};
 
-/// What was asked for cannot be had, which says nothing against the cluster.
+/// A request that cannot be fulfilled, although the cluster works.
 #[derive(Debug, Error)]
 #[error("{0}")]
 struct Refusal(String);
 
-/// Does what was typed.
 pub fn run(verb: Verb) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         tokio::select! {
-            done = carry_out(verb) => done,
+            done = execute(verb) => done,
             _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
         }
     });
-    done.or_else(told)
+    done.or_else(report_error)
 }
 
-/// Tells why something was not done. How the process then ends.
-pub fn told(error: anyhow::Error) -> anyhow::Result<Exit> {
+/// Prints an error. Returns the exit code that fits it.
+pub fn report_error(error: anyhow::Error) -> anyhow::Result<Exit> {
     output::note(&format!("error: {}", output::with_causes(&error)));
     if error.is::<Misused>() {
         return Ok(Exit::Usage);
@@ -76,7 +75,7 @@ pub fn told(error: anyhow::Error) -> anyhow::Result<Exit> {
     Ok(if is_refusal { Exit::Failure } else { Exit::Infrastructure })
 }
 
-async fn carry_out(verb: Verb) -> anyhow::Result<Exit> {
+async fn execute(verb: Verb) -> anyhow::Result<Exit> {
     let client = connect(verb.state_dir()).await?;
     match verb {
         Verb::Get(args) => get::run(&client, &args).await,
@@ -93,9 +92,9 @@ async fn carry_out(verb: Verb) -> anyhow::Result<Exit> {
     }
 }
 
-/// The cluster that is meant. Where a Kubernetes context is named one day, its client begins here.
-async fn connect(place: &args::StateDir) -> anyhow::Result<Client> {
-    let state_dir = StateDir::at(run::state_dir(place.state_dir.as_deref())?);
+/// Connects to the cluster of a state directory.
+async fn connect(arg: &StateDirArg) -> anyhow::Result<Client> {
+    let state_dir = StateDir::at(run::state_dir(arg.state_dir.as_deref())?);
     Ok(Client::connect(&state_dir).await?)
 }
 

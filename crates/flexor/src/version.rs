@@ -1,4 +1,4 @@
-//! `flexor version`.
+//! `flexor version`: prints the version.
 
 use serde::Serialize;
 

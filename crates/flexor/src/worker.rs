@@ -24,76 +24,76 @@ use crate::exit::Exit;
 use crate::verbs::amount;
 use crate::{logging, master, output, ps, signals};
 
-/// What `flexor worker` takes.
+/// Arguments of `flexor worker`.
 #[derive(Debug, Args)]
 pub struct WorkerArgs {
-    /// The model: logistic, wide-deep, deepfm or mlp, with options as in deepfm:dim=8,hidden=64x32
+    /// Model: logistic, wide-deep, deepfm or mlp, with options as in deepfm:dim=8,hidden=64x32
     #[arg(long, value_name = "MODEL")]
     pub model: Architecture,
-    /// The data: files, or folders of files
+    /// Training data: files, or folders of files
     #[arg(long, required = true, value_name = "PATH")]
     pub data: Vec<PathBuf>,
-    /// Data to measure the model on when all is learnt
+    /// Test data to evaluate the model on after training
     #[arg(long, value_name = "PATH")]
     pub test_data: Vec<PathBuf>,
-    /// What a record means: clicks:numbers=N,fields=M (a label, N numbers, M categories; with ,scale=log numbers count by
-    /// their logarithm), census or digits; found out for tables with a header, RecordIO with named features and IDX files
+    /// Meaning of the columns: clicks:numbers=N,fields=M (a label, N numbers, M categories; ,scale=log takes the logarithm
+    /// of numbers), census or digits [default: detected in tables with a header, RecordIO with named features and IDX]
     #[arg(long, value_name = "SCHEMA")]
     pub schema: Option<Schema>,
-    /// The first line of tables is a record and does not name the columns
+    /// Read the first line of tables as a record instead of column names
     #[arg(long)]
     pub no_header: bool,
-    /// What becomes of damaged records: the worker fails, or they are left out of their batches and counted
-    #[arg(long, value_name = "WHAT", value_enum, default_value = "fail")]
+    /// Treatment of damaged records
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "fail")]
     pub damaged: Damaged,
-    /// How it learns, as in sgd:learning_rate=0.1; by default what does well for the model
+    /// Optimizer, as in sgd:learning_rate=0.1 [default: one that suits the model]
     #[arg(long, value_name = "OPTIMIZER", value_parser = read_optimizer)]
     pub optimizer: Option<Optimizer>,
-    /// Records of a batch
+    /// Number of records in a batch
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub batch: u32,
-    /// How often the data is gone through
+    /// Number of epochs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub epochs: u32,
-    /// Leave rows out whose gradients are not finite, and count them; without it such a batch fails the worker
+    /// Skip and count rows whose gradients are not finite, instead of failing at their batch
     #[arg(long)]
-    pub leave_out_non_finite: bool,
-    /// Learn so many batches together, in steps: the result does not depend on which worker computes what, or when.
-    /// Without it each batch is learnt by itself, as it comes
-    #[arg(long, value_name = "BATCHES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub skip_non_finite: bool,
+    /// Train synchronously, with N batches per step: the result does not depend on the timing of workers. Without it
+    /// training is asynchronous, and servers apply each batch when it arrives
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub grads_to_wait: Option<u32>,
-    /// In steps: how many steps old the values may be that a batch is computed with. With 0 nobody computes for the next
-    /// step before this one is taken
+    /// Largest age of the values that a synchronous batch is computed with. With 0, workers start no batch of the next
+    /// step before this step is committed
     #[arg(long, value_name = "STEPS", default_value_t = 0, requires = "grads_to_wait")]
     pub staleness_tolerance: u32,
-    /// Measure the model on --test-data after every so many records, while training goes on; one worker does it at a time
-    #[arg(long, value_name = "RECORDS", requires = "test_data", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Evaluate the model on --test-data after every N records during training, on one worker at a time
+    #[arg(long, value_name = "N", requires = "test_data", value_parser = clap::value_parser!(u64).range(1..))]
     pub evaluate_every: Option<u64>,
-    /// For that, how many bytes of the model a server may keep aside as they were; over it the last checkpoint is
-    /// measured, where there is one
+    /// Memory that each server may use for a snapshot to evaluate; above it the last checkpoint is evaluated, if there is
+    /// one
     #[arg(long, value_name = "BYTES", default_value = "256Mi", requires = "evaluate_every", value_parser = amount)]
     pub evaluation_memory: Quantity,
-    /// How large a checkpoint may be that is read into this worker's memory for that; over it nothing is measured
+    /// Largest checkpoint that this worker reads into memory to evaluate it; larger ones are not evaluated
     #[arg(long, value_name = "BYTES", default_value = "2Gi", requires = "evaluate_every", value_parser = amount)]
     pub evaluation_checkpoint: Quantity,
-    /// Divide the learning rate of an update by how many others came between, since its values were pulled
+    /// Divide the learning rate of an update by its staleness: the number of other updates since its values were pulled
     #[arg(long, conflicts_with = "grads_to_wait")]
     pub lr_staleness_modulation: bool,
-    /// From which initial values and the order of the data follow
+    /// Seed of the initial values and of the order of the data
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
-    /// Where the job's master is
+    /// Address of the job's master
     #[arg(long, value_name = "HOST:PORT", env = env::MASTER.name)]
     pub master: String,
-    /// Its name in the job
+    /// Name of this worker in the job
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     pub name: String,
-    /// A file with the job's token
+    /// File with the job's token
     #[arg(long, value_name = "FILE", env = env::TOKEN_FILE.name)]
     pub token_file: Option<PathBuf>,
 }
 
-/// Trains until all data is learnt.
+/// Trains until all records of all epochs are accounted for.
 pub fn run(args: &WorkerArgs) -> anyhow::Result<Exit> {
     logging::start();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -121,20 +121,20 @@ async fn work(args: &WorkerArgs) -> anyhow::Result<Exit> {
             checkpoint: bytes(args.evaluation_checkpoint),
         }),
         by_staleness: args.lr_staleness_modulation,
-        non_finite: if args.leave_out_non_finite { NonFinite::LeaveOut } else { NonFinite::Refuse },
+        non_finite: if args.skip_non_finite { NonFinite::Skip } else { NonFinite::Refuse },
         steps: args.grads_to_wait.map(|batches| SyncSteps { batches, tolerance: args.staleness_tolerance }),
     };
-    let place = WorkerContext {
-        worker: WorkerName { name: args.name.clone(), incarnation: ps::this_life()? },
+    let context = WorkerContext {
+        worker: WorkerName { name: args.name.clone(), incarnation: ps::new_incarnation()? },
         master: args.master.clone(),
         token: args.token_file.as_deref().map(master::read_token).transpose().context("--token-file")?,
         dialer: Dialer::default(),
     };
     tokio::select! {
         exit = termination.wait() => Ok(exit),
-        trained = train(&plan, &place, tell) => match trained {
+        trained = train(&plan, &context, print_event) => match trained {
             Ok(outcome) => {
-                tell_end(&outcome)?;
+                print_outcome(&outcome)?;
                 Ok(Exit::Success)
             }
             Err(error) => {
@@ -145,8 +145,8 @@ async fn work(args: &WorkerArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// Whether trying again may help. The model that the job has stays what it is, and so does a schema that was given; what
-/// was found out from files may be another when they are whole.
+/// [`Exit::Hopeless`] where a restart cannot help: the job's model and a given schema do not change. A detected schema may
+/// differ once the files are complete.
 fn exit_of(error: &TrainingError, schema_was_given: bool) -> Exit {
     let is_schema_wrong = match error {
         TrainingError::Inputs(_) | TrainingError::Schema(_) => true,
@@ -169,35 +169,35 @@ fn exit_of(error: &TrainingError, schema_was_given: bool) -> Exit {
     }
 }
 
-/// What is told goes nowhere only when nobody reads it any more, which is no reason to stop.
-fn tell(told: TrainingEvent<'_>) {
-    match told {
-        TrainingEvent::Progress(standing) => tell_standing(standing),
-        TrainingEvent::Evaluated(evaluated) => tell_evaluated(evaluated),
+/// Ignores write errors: output without a reader is no reason to stop training.
+fn print_event(event: TrainingEvent<'_>) {
+    match event {
+        TrainingEvent::Progress(progress) => print_progress(progress),
+        TrainingEvent::Evaluated(evaluation) => print_evaluation(evaluation),
     }
 }
 
-fn tell_evaluated(evaluated: &EvaluationResult) {
-    let EvaluationResult { records, outcome, checkpoint } = evaluated;
+fn print_evaluation(evaluation: &EvaluationResult) {
+    let EvaluationResult { records, outcome, checkpoint } = evaluation;
     let on = checkpoint.map(|number| format!(" on checkpoint {number}")).unwrap_or_default();
-    let came = match outcome {
+    let result = match outcome {
         Ok(of) => format!("{on}: {} records{}", of.records, measured(of.loss, of.auc, of.accuracy)),
         Err(why) => format!(" skipped: {}", output::on_one_line(why)),
     };
-    let _ = output::text(&format!("evaluation after {records} records{came}\n"));
+    let _ = output::text(&format!("evaluation after {records} records{result}\n"));
 }
 
-fn tell_standing(standing: &ProgressReport) {
-    let ProgressReport { steps, records, records_per_second, .. } = standing;
-    let measured = measured(standing.loss, standing.auc, standing.accuracy);
+fn print_progress(progress: &ProgressReport) {
+    let ProgressReport { steps, records, records_per_second, .. } = progress;
+    let measured = measured(progress.loss, progress.auc, progress.accuracy);
     let _ = output::text(&format!("step {steps}, {records} records, {records_per_second:.0} records/s{measured}\n"));
 }
 
-fn tell_end(outcome: &TrainingOutcome) -> anyhow::Result<()> {
+fn print_outcome(outcome: &TrainingOutcome) -> anyhow::Result<()> {
     let TrainingOutcome { steps, records, damaged, applied_before, test } = outcome;
-    let damaged = if *damaged > 0 { format!(", {damaged} of them damaged and left out") } else { String::new() };
+    let damaged = if *damaged > 0 { format!(", {damaged} of them damaged and skipped") } else { String::new() };
     let done = format!(
-        "done: {steps} steps, {records} records accounted for{damaged}, {applied_before} parts applied before\n"
+        "done: {steps} steps, {records} records accounted for{damaged}, {applied_before} parts already applied\n"
     );
     output::text(&done)?;
     if let Some(TestResult { records, loss, auc, accuracy }) = test {
@@ -206,11 +206,12 @@ fn tell_end(outcome: &TrainingOutcome) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A size is a whole number of bytes, and not negative.
+/// The bytes of a size, rounded up.
 fn bytes(size: Quantity) -> u64 {
     u64::try_from(size.ceil()).unwrap_or(0)
 }
 
+/// Metrics as a suffix of a line, such as `, loss 0.4, AUC 0.79`.
 pub(crate) fn measured(loss: Option<f64>, auc: Option<f64>, accuracy: Option<f64>) -> String {
     let numbers = [("loss", loss), ("AUC", auc), ("accuracy", accuracy)];
     numbers.into_iter().filter_map(|(name, value)| Some(format!(", {name} {:.4}", value?))).collect()

@@ -1,7 +1,7 @@
 //! DLRover's local master as the measured peer, and its calls.
 //!
-//! It is driven as its own agents do it, by gRPC calls that carry pickles; these are made beforehand by DLRover's own
-//! classes, so that the load generator costs as little as for ours. It keeps no journal.
+//! The load drives it as its own agents do, by gRPC calls that carry pickles. DLRover's own classes make these pickles
+//! before the measurement, so that the load generator costs as little as for ours. DLRover's master keeps no journal.
 
 mod pickles;
 
@@ -21,7 +21,7 @@ use tonic_prost::ProstCodec;
 
 pub(super) use self::pickles::{Pickles, TaskId};
 
-/// How it stands in results.
+/// Its name in results.
 pub(super) const NAME: &str = "DLRover 0.6.1 master";
 
 /// Its imports alone take seconds.
@@ -38,7 +38,7 @@ pub(super) struct DlroverMaster {
     folder: TempDir,
 }
 
-/// What both directions of its calls carry.
+/// The message of both directions of its calls.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Envelope {
     #[prost(int32, tag = "1")]
@@ -77,7 +77,7 @@ impl DlroverMaster {
             .context("cannot start DLRover's master")?;
         let mut master = DlroverMaster { child, port, folder };
         let started = Instant::now();
-        // It tells nobody when it serves; trying is the only way to learn it.
+        // It does not report when it serves, so the only way is to try.
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let ended = master.child.try_wait()?;
             if ended.is_some() || started.elapsed() > START_LIMIT {
@@ -124,7 +124,7 @@ pub(super) struct DlroverClient {
 }
 
 impl DlroverClient {
-    /// Asks for something; the pickled answer.
+    /// Sends a query; returns the pickled answer.
     pub(super) async fn get(&mut self, node: usize, pickle: &bytes::Bytes) -> Result<bytes::Bytes> {
         self.grpc.ready().await?;
         let codec = ProstCodec::<Envelope, Envelope>::default();
@@ -132,7 +132,7 @@ impl DlroverClient {
         Ok(answer.into_inner().data)
     }
 
-    /// Says something that must be taken.
+    /// Sends a report that must be accepted.
     pub(super) async fn report(&mut self, node: usize, pickle: &bytes::Bytes) -> Result<()> {
         self.grpc.ready().await?;
         let codec = ProstCodec::<Envelope, Response>::default();

@@ -1,7 +1,7 @@
-//! A master with its parameter servers, all of them processes, and whoever says how many there should be.
+//! A master with its parameter servers, all in processes, and a stand-in for the cluster's controller.
 //!
-//! It stands where the controller of a cluster stands: it starts and ends servers, and feeds the master with what it
-//! wants of them. When a change is done is read off the map that the master tells everybody, as clients do.
+//! The stand-in starts and ends servers and feeds the master their target number. It reads from the published partition
+//! map, as clients do, when a change is complete.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::control_client::ControlClient;
-use flexor_wire::master::v1::servers_client::ServersClient;
+use flexor_wire::master::v1::ps_membership_client::PsMembershipClient;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
@@ -28,11 +28,11 @@ pub(super) struct Fleet {
     program: PathBuf,
     master: OurMaster,
     servers: Vec<ServerProcess>,
-    wants: mpsc::Sender<wire::Observed>,
-    map: watch::Receiver<wire::ServerMap>,
-    /// The longest that any partition took nothing while it was handed over, in seconds.
+    feed: mpsc::Sender<wire::Observed>,
+    map: watch::Receiver<wire::PartitionMap>,
+    /// The longest time that a partition was frozen during a handover, in seconds.
     longest_freeze: watch::Receiver<f64>,
-    _heard: JoinSet<()>,
+    _tasks: JoinSet<()>,
 }
 
 /// One server.
@@ -43,8 +43,8 @@ struct ServerProcess {
 }
 
 impl Fleet {
-    /// Starts a master and so many servers, called `ps-0` and so on; with a folder for checkpoints, if there is one,
-    /// into which nothing is written unless somebody asks for it.
+    /// Starts a master and this many servers, called `ps-0` and so on. A checkpoint folder, if given, stays empty until
+    /// a caller asks for a checkpoint.
     pub(super) async fn start(program: &Path, servers: usize, checkpoints: Option<&Path>) -> Result<Self> {
         let mut more: Vec<&OsStr> = Vec::new();
         if let Some(folder) = checkpoints {
@@ -54,38 +54,38 @@ impl Fleet {
         }
         let master = OurMaster::start_with(program, 1, Disk::AsItIs, &more)?;
         let channel = Channel::from_shared(format!("http://{}", master.grpc()))?.connect().await?;
-        let (wants, wanted) = mpsc::channel(4);
-        let mut heard = JoinSet::new();
+        let (feed, observed) = mpsc::channel(4);
+        let mut tasks = JoinSet::new();
         let mut control = ControlClient::new(channel.clone());
         let (freezes, longest_freeze) = watch::channel(0.0_f64);
-        heard.spawn(async move {
-            if let Ok(proposals) = control.feed(ReceiverStream::new(wanted)).await {
+        tasks.spawn(async move {
+            if let Ok(proposals) = control.feed(ReceiverStream::new(observed)).await {
                 let mut proposals = proposals.into_inner();
-                while let Ok(Some(said)) = proposals.message().await {
-                    if let Some(wire::proposal::Kind::Training(standing)) = said.kind {
-                        let servers = standing.servers.into_iter().flat_map(|servers| servers.servers);
+                while let Ok(Some(next)) = proposals.message().await {
+                    if let Some(wire::proposal::Kind::Training(status)) = next.kind {
+                        let servers = status.servers.into_iter().flat_map(|servers| servers.servers);
                         let freeze = servers.filter_map(|server| server.longest_freeze_seconds).fold(0.0, f64::max);
                         freezes.send_modify(|longest| *longest = longest.max(freeze));
                     }
                 }
             }
         });
-        let (maps, map) = watch::channel(wire::ServerMap::default());
-        let mut follower = ServersClient::new(channel).max_decoding_message_size(MAX_MESSAGE);
-        heard.spawn(async move {
-            if let Ok(told) = follower.follow(wire::FollowServers {}).await {
-                let mut told = told.into_inner();
-                while let Ok(Some(next)) = told.message().await {
+        let (maps, map) = watch::channel(wire::PartitionMap::default());
+        let mut follower = PsMembershipClient::new(channel).max_decoding_message_size(MAX_MESSAGE);
+        tasks.spawn(async move {
+            if let Ok(stream) = follower.watch_partition_map(wire::WatchPartitionMapRequest {}).await {
+                let mut stream = stream.into_inner();
+                while let Ok(Some(next)) = stream.message().await {
                     maps.send_replace(next);
                 }
             }
         });
         let program = program.to_owned();
-        let mut fleet = Self { program, master, servers: Vec::new(), wants, map, longest_freeze, _heard: heard };
+        let mut fleet = Self { program, master, servers: Vec::new(), feed, map, longest_freeze, _tasks: tasks };
         for number in 0..servers {
             fleet.launch(&format!("ps-{number}"))?;
         }
-        fleet.tell().await?;
+        fleet.send_observed().await?;
         Ok(fleet)
     }
 
@@ -105,26 +105,26 @@ impl Fleet {
     /// Starts one more server.
     pub(super) async fn add(&mut self, name: &str) -> Result<()> {
         self.launch(name)?;
-        self.tell().await
+        self.send_observed().await
     }
 
-    /// A server is to give away what it keeps.
+    /// Asks a server to give away its partitions.
     pub(super) async fn let_leave(&mut self, name: &str) -> Result<()> {
         self.servers.iter_mut().filter(|server| server.name == name).for_each(|server| server.is_leaving = true);
-        self.tell().await
+        self.send_observed().await
     }
 
-    /// Starts a server that takes the place of another one.
+    /// Starts a server that replaces another one.
     pub(super) async fn replace(&mut self, old: &str, new: &str) -> Result<()> {
         self.launch(new)?;
         self.let_leave(old).await
     }
 
-    /// Waits until every partition is with those who stay, and each has its share.
+    /// Waits until the remaining servers share all partitions evenly.
     pub(super) async fn settled(&mut self) -> Result<()> {
         let stay: Vec<&str> =
             self.servers.iter().filter(|server| !server.is_leaving).map(|server| server.name.as_str()).collect();
-        let is_so = |map: &wire::ServerMap| are_spread(map, &stay);
+        let is_so = |map: &wire::PartitionMap| are_spread(map, &stay);
         let settled = tokio::time::timeout(PATIENCE, self.map.wait_for(is_so)).await;
         settled.with_context(|| format!("{PATIENCE:?} were not enough for the servers to come to rest"))??;
         Ok(())
@@ -135,15 +135,15 @@ impl Fleet {
         self.map.borrow().epoch
     }
 
-    /// The longest that any partition took nothing while it was handed over, in seconds, as servers say once a second.
+    /// The longest time that a partition was frozen during a handover, in seconds; servers report it once a second.
     pub(super) fn longest_freeze(&self) -> f64 {
         *self.longest_freeze.borrow()
     }
 
-    /// Ends those who have left.
+    /// Ends the servers that have left.
     pub(super) async fn dismiss(&mut self) -> Result<()> {
         self.servers.retain(|server| !server.is_leaving);
-        self.tell().await
+        self.send_observed().await
     }
 
     fn launch(&mut self, name: &str) -> Result<()> {
@@ -155,8 +155,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Says what is wanted, as a controller does: everything, whenever something changes.
-    async fn tell(&self) -> Result<()> {
+    /// Sends the full observed state, as a controller does after each change.
+    async fn send_observed(&self) -> Result<()> {
         let pod = |server: &ServerProcess| wire::Pod {
             name: server.name.clone(),
             uid: server.process.id().to_string(),
@@ -166,12 +166,12 @@ impl Fleet {
             leaving: server.is_leaving,
         };
         let expected = self.servers.iter().filter(|server| !server.is_leaving).count() as u32;
-        let wanted = wire::Observed {
+        let observed = wire::Observed {
             servers: self.servers.iter().map(pod).collect(),
             expected_servers: Some(expected),
             ..wire::Observed::default()
         };
-        self.wants.send(wanted).await.context("the master does not listen any more")
+        self.feed.send(observed).await.context("the master does not listen any more")
     }
 }
 
@@ -181,15 +181,15 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Whether these have all partitions, and nobody has two more than another.
-fn are_spread(map: &wire::ServerMap, servers: &[&str]) -> bool {
+/// Whether these servers have all partitions, and none has two more than another.
+fn are_spread(map: &wire::PartitionMap, servers: &[&str]) -> bool {
     let mut has = vec![0_usize; servers.len()];
-    for seat in &map.seats {
-        let owner = seat.owner.and_then(|place| map.servers.get(place as usize));
-        let Some(place) = owner.and_then(|owner| servers.iter().position(|name| *name == owner.name)) else {
+    for replicas in &map.partitions {
+        let primary = replicas.primary.and_then(|index| map.servers.get(index as usize));
+        let Some(index) = primary.and_then(|primary| servers.iter().position(|name| *name == primary.name)) else {
             return false;
         };
-        has[place] += 1;
+        has[index] += 1;
     }
     let (least, most) = (has.iter().min().copied().unwrap_or(0), has.iter().max().copied().unwrap_or(0));
     least > 0 && most - least <= 1
@@ -199,15 +199,16 @@ fn are_spread(map: &wire::ServerMap, servers: &[&str]) -> bool {
 mod tests {
     use super::*;
 
-    fn map(owners: &[u32]) -> wire::ServerMap {
+    fn map(primaries: &[u32]) -> wire::PartitionMap {
         let server = |name: &str| wire::Server { name: name.to_owned(), ..wire::Server::default() };
-        let seat = |owner: &u32| wire::Seat { owner: Some(*owner), ..wire::Seat::default() };
-        let (servers, seats) = (["a", "b", "c"].map(server).to_vec(), owners.iter().map(seat).collect());
-        wire::ServerMap { servers, seats, ..wire::ServerMap::default() }
+        let replicas =
+            |primary: &u32| wire::PartitionReplicas { primary: Some(*primary), ..wire::PartitionReplicas::default() };
+        let (servers, partitions) = (["a", "b", "c"].map(server).to_vec(), primaries.iter().map(replicas).collect());
+        wire::PartitionMap { servers, partitions, ..wire::PartitionMap::default() }
     }
 
     #[test]
-    fn a_change_is_done_when_those_who_stay_share_all() {
+    fn a_change_is_done_when_the_remaining_servers_share_all_partitions() {
         assert!(are_spread(&map(&[0, 1, 0]), &["a", "b"]));
         assert!(!are_spread(&map(&[0, 2, 1]), &["a", "b"]), "one that leaves has something");
         assert!(!are_spread(&map(&[0, 0, 0, 1]), &["a", "b"]), "one has two more than the other");

@@ -1,8 +1,7 @@
 //! What a launcher adds to the start of a program, in time and memory: ours against torchrun and DLRover's agent.
 //!
-//! Eight processes of a [program] that does nothing but write down when it was started. What starting them by hand
-//! takes is subtracted in each repeat, so that the rest is the launcher's own: its start, the rendezvous, and the starts
-//! of the processes.
+//! Each launcher starts eight processes of a [program] that only records its start. Each repeat subtracts the time of
+//! starting them by hand. The rest is the launcher's own: its start, the rendezvous, and the starts of the processes.
 
 mod launcher;
 mod program;
@@ -10,7 +9,7 @@ mod program;
 use anyhow::Result;
 use flexor_testbed::{Dlrover, Torch};
 
-use self::launcher::{Launched, Launcher};
+use self::launcher::{LaunchMeasurement, Launcher};
 use self::program::PROCESSES;
 use super::row::Row;
 use crate::compile;
@@ -21,8 +20,8 @@ const OVERHEAD_MARK: f64 = 0.1;
 /// The launcher's memory, in MiB.
 const MEMORY_MARK: f64 = 10.0;
 
-/// A launcher with what its repeats gave.
-struct Raced {
+/// A launcher with its samples.
+struct LauncherSamples {
     launcher: Launcher,
     overheads: Vec<f64>,
     peaks: Vec<f64>,
@@ -31,12 +30,12 @@ struct Raced {
 pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     let flexor = compile::flexor(&project_root()?, "release")?;
     let (torch, dlrover) = (Torch::ensure()?, Dlrover::ensure()?);
-    let mut ours =
-        [Launcher::FlexorAlone { flexor: flexor.clone() }, Launcher::FlexorAtMaster { flexor }].map(Raced::new);
-    let mut peers =
-        [Launcher::Torchrun { torch: torch.clone() }, Launcher::DlroverAgent { torch, dlrover }].map(Raced::new);
+    let mut ours = [Launcher::FlexorAlone { flexor: flexor.clone() }, Launcher::FlexorAtMaster { flexor }]
+        .map(LauncherSamples::new);
+    let mut peers = [Launcher::Torchrun { torch: torch.clone() }, Launcher::DlroverAgent { torch, dlrover }]
+        .map(LauncherSamples::new);
     for raced in ours.iter_mut().chain(&mut peers) {
-        // The first time fills caches, and tells whether it can do it at all.
+        // The first launch fills caches, and shows whether the launcher works at all.
         raced.launcher.launch()?;
     }
     for _ in 0..repeats {
@@ -55,14 +54,14 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-impl Raced {
-    fn new(launcher: Launcher) -> Raced {
-        Raced { launcher, overheads: Vec::new(), peaks: Vec::new() }
+impl LauncherSamples {
+    fn new(launcher: Launcher) -> LauncherSamples {
+        LauncherSamples { launcher, overheads: Vec::new(), peaks: Vec::new() }
     }
 
-    /// Launches once more; `alone` is what the program needs without a launcher.
+    /// Launches once more; `alone` is the time of the program without a launcher.
     fn repeat(&mut self, alone: f64) -> Result<()> {
-        let Launched { seconds, peak_mib, own_mib } = self.launcher.launch()?;
+        let LaunchMeasurement { seconds, peak_mib, own_mib } = self.launcher.launch()?;
         let name = self.launcher.name();
         eprintln!("{name}: {seconds:.3} s until {PROCESSES} processes, {peak_mib:.1} MiB ({own_mib:.1} MiB its own)");
         self.overheads.push(seconds - alone);
@@ -70,7 +69,7 @@ impl Raced {
         Ok(())
     }
 
-    fn against(&self, peer: &Raced) -> Result<[Row; 2]> {
+    fn against(&self, peer: &LauncherSamples) -> Result<[Row; 2]> {
         let (name, peer_name) = (self.launcher.name(), peer.launcher.name());
         let time = format!("{name}: until {PROCESSES} processes are in the world, beyond their own start");
         let memory = format!("{name}: memory of the launcher (VmHWM)");

@@ -1,4 +1,4 @@
-//! Load on a master from many nodes with a fixed number of requests under way, and what it costs the master.
+//! Load on a master from many nodes with a fixed number of concurrent requests, and its cost for the master.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -15,13 +15,12 @@ pub(super) const OUTSTANDING: usize = 64;
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASURED: Duration = Duration::from_secs(3);
 
-/// Some of the nodes, of which one at a time has a request under way.
+/// Some of the nodes, of which one at a time has a request in flight.
 pub(super) trait Lane: Send + 'static {
     /// Sends the request of this turn and waits for its answer.
     fn ask(&mut self, turn: usize) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// What was measured.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     /// Requests that were answered, per second.

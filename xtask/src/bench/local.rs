@@ -1,13 +1,13 @@
-//! The laptop cluster by itself: what it adds to programs, how soon it replaces a pod, and what a thousand pods cost.
+//! The laptop cluster alone: its overhead on programs, its time to replace a pod, and the cost of a thousand pods.
 //!
-//! The programs write down when they were started ([`Programs`]), so that nothing is measured through the cluster's own
-//! eyes. There is no peer: nothing else runs these manifests without a container runtime.
+//! The programs record their own start ([`Programs`]), so no measurement depends on the cluster's view. There is no
+//! peer: nothing else runs these manifests without a container runtime.
 
-mod competing;
 mod crowd;
 mod empty;
+mod preemption;
 mod programs;
-mod replacing;
+mod replacement;
 mod run;
 
 use anyhow::Result;
@@ -17,11 +17,11 @@ use super::row::Row;
 use crate::compile;
 use crate::tree::project_root;
 
-/// A part of the bench: what has to be in the filter, and how it is run.
+/// A part of the bench: its name for the filter, and its function.
 type Part = (&'static str, fn(&std::path::Path, u32) -> Result<Vec<Row>>);
 
 const PARTS: [Part; 4] =
-    [("empty", empty::run), ("replacing", replacing::run), ("crowd", crowd::run), ("competing", competing::run)];
+    [("empty", empty::run), ("replacing", replacement::run), ("crowd", crowd::run), ("competing", preemption::run)];
 
 pub(super) fn run(repeats: u32, filter: Option<&str>) -> Result<Vec<Row>> {
     let flexor = compile::flexor(&project_root()?, "release")?;

@@ -1,8 +1,8 @@
-//! How many messages of a job's nodes a master can take, and what each costs it: ours against DLRover's.
+//! How many messages of a job's nodes a master can handle, and the cost of each: ours against DLRover's.
 //!
-//! A thousand nodes are in the world, 64 requests are under way at any time, and the [mix] is the same for both sides.
+//! A thousand nodes are in the world, 64 requests are in flight at any time, and the [mix] is the same for both sides.
 //! Ours writes a journal, on the machine's disk and on one whose every fsync takes 10 ms longer; DLRover's has none.
-//! The load generator, which is ours for both sides, takes its share of the same cores.
+//! The load generator is ours for both sides and shares the same cores.
 
 mod dlrover;
 mod mix;
@@ -25,7 +25,7 @@ use crate::tree::project_root;
 
 const NODES: usize = 1000;
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 5;
 
 const SLOW_DISK: Disk = Disk::Slow { fsync_ms: 10 };
@@ -41,7 +41,7 @@ struct Variant {
     calls: Calls,
     acknowledged: Acknowledged,
     disk: Disk,
-    /// How many times the peer's throughput is wanted.
+    /// The target as a multiple of the peer's throughput.
     target: f64,
 }
 
@@ -69,9 +69,9 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     let mut peer = Vec::new();
     let mut ours: [Vec<Load>; VARIANTS.len()] = Default::default();
     for _ in 0..repeats.min(MOST_REPEATS) {
-        peer.push(told(dlrover_master::NAME, runtime.block_on(dlrover::run(&dlrover, NODES))?));
+        peer.push(print_load(dlrover_master::NAME, runtime.block_on(dlrover::run(&dlrover, NODES))?));
         for (variant, loads) in VARIANTS.iter().zip(&mut ours) {
-            loads.push(told(variant.name, runtime.block_on(variant.play(&flexor))?));
+            loads.push(print_load(variant.name, runtime.block_on(variant.play(&flexor))?));
         }
     }
     let mut rows = Vec::new();
@@ -102,7 +102,7 @@ impl Variant {
     }
 }
 
-fn told(side: &str, load: Load) -> Load {
+fn print_load(side: &str, load: Load) -> Load {
     let Load { per_second, cpu_micros, resident_mib } = load;
     eprintln!("{side}: {per_second:.0} messages/s, {cpu_micros:.1} us CPU each, RSS {resident_mib:.1} MiB");
     load

@@ -1,8 +1,8 @@
 //! Runs a race again in an optimised build of this program.
 //!
-//! `cargo xtask` is built for quick compiling. A load generator built that way would be the slow part of every race,
-//! for ours and for the peer, so races that make load are played by a release build; the master that is measured is a
-//! process of its own in either case.
+//! `cargo xtask` is built for quick compiling. A load generator built that way would be the bottleneck of every race,
+//! for ours and for the peer. A release build therefore runs the races that generate load. The measured master is a
+//! separate process in either case.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ use crate::tree::project_root;
 /// Whether this program is the optimised build.
 pub(super) const IS_OPTIMISED: bool = !cfg!(debug_assertions);
 
-/// Builds this program for speed and plays the race with it.
+/// Builds this program with optimisation and runs the race with it.
 pub(super) fn play(race: &str, repeats: u32) -> Result<()> {
     let root = project_root()?;
     let built = compile::run(&root, "load generator", &["build", "--package=xtask", "--profile=release"])?;

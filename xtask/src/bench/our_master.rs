@@ -1,4 +1,4 @@
-//! `flexor master` as the measured process: with a journal, its log in a file, ended with its guard.
+//! `flexor master` as the measured process: it has a journal, logs to a file, and ends with its guard.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,20 +10,20 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use tempfile::TempDir;
 
-/// The job, which is torchrun's `--rdzv-id` too.
+/// The job's name, which is also torchrun's `--rdzv-id`.
 pub(super) const JOB: &str = "race";
 
 /// A running master.
 #[derive(Debug)]
 pub(super) struct OurMaster {
     child: Child,
-    serves: Serves,
+    serves: MasterAddresses,
     /// Journal, log and faults.
     folder: TempDir,
 }
 
 #[derive(Debug, Deserialize)]
-struct Serves {
+struct MasterAddresses {
     grpc: String,
     store: String,
 }

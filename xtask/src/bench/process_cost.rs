@@ -1,4 +1,4 @@
-//! What a process has used so far, from `/proc`.
+//! Resource usage of a process, from `/proc`.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
     cpu_ticks(&stat).map(|ticks| ticks / TICKS_PER_SECOND).with_context(|| format!("{path} says {stat}"))
 }
 
-/// Seconds of CPU that this thread has used so far, finer than `/proc` tells.
+/// Seconds of CPU that this thread has used so far, with a finer resolution than `/proc`.
 pub(super) fn thread_cpu_seconds() -> Result<f64> {
     let used = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID)?;
     Ok(used.tv_sec() as f64 + used.tv_nsec() as f64 / 1e9)
@@ -30,7 +30,7 @@ pub(super) fn peak_mib(pid: u32) -> Result<f64> {
     status_mib(pid, "VmHWM:")
 }
 
-/// The part of [`resident_mib`] that is the process's own: not the code and data of files, which others share.
+/// The part of [`resident_mib`] that is the process's own: without the code and data of files, which processes share.
 pub(super) fn anonymous_mib(pid: u32) -> Result<f64> {
     status_mib(pid, "RssAnon:")
 }

@@ -1,15 +1,14 @@
-//! Rows of embedding tables, pulled and pushed: ours against ElasticDL's released server and Redis, and beside
-//! PaddlePaddle's.
+//! Pulls and pushes of embedding rows: ours against ElasticDL's released server and Redis, and beside PaddlePaddle's.
 //!
-//! One load for ours and for ElasticDL's server ([`wire_load`]): the same bytes of `proto.Pserver`, made before the clock
-//! runs, by so many clients with one request under way each. Redis is given the same rows as values ([`redis`]), which
-//! is what is left of a parameter server without its optimizer. PaddlePaddle's server is asked on its own wire
-//! ([`paddle`]); there is nothing to win against it. Our own API is played through our client ([`native`]), which sorts,
-//! sends and reads as a worker does; so its load costs more than the others'.
+//! Our server and ElasticDL's get the same load ([`wire_load`]): the same bytes of `proto.Pserver`, made before the
+//! clock starts, from clients with one request in flight each. Redis gets the same rows as values ([`redis`]), which is
+//! a parameter server without its optimizer. PaddlePaddle's server is driven on its own wire ([`paddle`]) and has no
+//! target. The load on our native API uses our client ([`native`]), which sorts, sends and reads as a worker does, so
+//! that load costs more than the others'.
 //!
-//! A server is new for each repeat. **First touch** asks for rows that nobody has asked for; **pull** and **push** go to
-//! rows that are there. The load has one half of the cores and the servers the other ([`cores`]), one side at a time;
-//! what a server costs is the CPU time per row.
+//! Each repeat starts a new server. **First touch** requests rows that do not exist yet; **pull** and **push** use
+//! existing rows. The load has one half of the cores and the servers the other ([`cores`]), one side at a time. The
+//! cost of a server is its CPU time per row.
 
 mod case;
 mod cores;
@@ -28,30 +27,29 @@ use tokio::runtime::Runtime;
 
 use self::case::{Case, Optimizer};
 use self::keys::Keys;
-use self::measure::Measured;
+use self::measure::Measurement;
 use self::side::{Phase, Programs, Side};
 use super::row::Row;
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 5;
 
-/// How much faster than ElasticDL's server: where it draws every row anew or has state, and elsewhere.
+/// The target speedup over ElasticDL's server: where it draws every row anew or has state, and elsewhere.
 const SLOW_THERE: f64 = 5.0;
 const ELSEWHERE: f64 = 2.0;
 /// How much faster than Redis.
 const REDIS: f64 = 2.0;
 
-/// What is measured of one side in one repeat.
-struct Played {
-    first_touch: Measured,
-    pull: Measured,
-    push: Measured,
+/// The measurements of one side in one repeat.
+struct PsSample {
+    first_touch: Measurement,
+    pull: Measurement,
+    push: Measurement,
 }
 
-/// Which of them.
-type What = fn(&Played) -> Measured;
+type Selector = fn(&PsSample) -> Measurement;
 
-/// A few cases that tell most: minutes.
+/// A few informative cases; takes minutes.
 pub(super) fn quick(repeats: u32) -> Result<Vec<Row>> {
     let cases = [
         Case { dim: 8, optimizer: Optimizer::Sgd, batch: 10_000, clients: 2, keys: Keys::Uniform },
@@ -85,15 +83,15 @@ fn run(cases: &[Case], memory: &[(u32, Optimizer)], repeats: u32) -> Result<Vec<
     let runtime = Runtime::new().context("cannot start tokio")?;
     let mut rows = Vec::new();
     for case in cases {
-        let mut played: [Vec<Played>; Side::ALL.len()] = Default::default();
+        let mut samples: [Vec<PsSample>; Side::ALL.len()] = Default::default();
         for _ in 0..repeats.min(MOST_REPEATS) {
-            for (side, played) in Side::ALL.into_iter().zip(&mut played) {
+            for (side, samples) in Side::ALL.into_iter().zip(&mut samples) {
                 let one = runtime.block_on(play(&programs, side, case))?;
                 eprintln!("{case}, {side}: first touch {}, pull {}, push {}", one.first_touch, one.pull, one.push);
-                played.push(one);
+                samples.push(one);
             }
         }
-        rows.extend(judged(case, &played)?);
+        rows.extend(judged(case, &samples)?);
     }
     for (dim, optimizer) in memory {
         rows.push(runtime.block_on(remembered(&programs, *dim, *optimizer))?);
@@ -101,25 +99,26 @@ fn run(cases: &[Case], memory: &[(u32, Optimizer)], repeats: u32) -> Result<Vec<
     Ok(rows)
 }
 
-async fn play(programs: &Programs, side: Side, case: &Case) -> Result<Played> {
+async fn play(programs: &Programs, side: Side, case: &Case) -> Result<PsSample> {
     let store = side.start(programs, case).await?;
     let pid = store.pid();
     let first_touch = measure::until_done(store.lanes(Phase::FirstTouch).await?, pid).await?;
     measure::until_done(store.lanes(Phase::Fill).await?, pid).await?;
     let pull = measure::for_a_while(store.lanes(Phase::Pull).await?, pid).await?;
     let push = measure::for_a_while(store.lanes(Phase::Push).await?, pid).await?;
-    Ok(Played { first_touch, pull, push })
+    Ok(PsSample { first_touch, pull, push })
 }
 
-fn judged(case: &Case, played: &[Vec<Played>; Side::ALL.len()]) -> Result<Vec<Row>> {
-    let [ours, native, go, redis, paddle] = played;
-    let rates = |of: &[Played], what: What| -> Vec<f64> { of.iter().map(|one| what(one).rows_per_second).collect() };
-    let costs = |of: &[Played], what: What| -> Vec<f64> { of.iter().map(|one| what(one).cpu_micros).collect() };
+fn judged(case: &Case, samples: &[Vec<PsSample>; Side::ALL.len()]) -> Result<Vec<Row>> {
+    let [ours, native, go, redis, paddle] = samples;
+    let rates =
+        |of: &[PsSample], what: Selector| -> Vec<f64> { of.iter().map(|one| what(one).rows_per_second).collect() };
+    let costs = |of: &[PsSample], what: Selector| -> Vec<f64> { of.iter().map(|one| what(one).cpu_micros).collect() };
     let push_target = if case.optimizer == Optimizer::Adam { SLOW_THERE } else { ELSEWHERE };
-    let phases: [(&str, What, f64); 3] = [
-        ("first touch", |played| played.first_touch, SLOW_THERE),
-        ("pull", |played| played.pull, ELSEWHERE),
-        ("push", |played| played.push, push_target),
+    let phases: [(&str, Selector, f64); 3] = [
+        ("first touch", |sample| sample.first_touch, SLOW_THERE),
+        ("pull", |sample| sample.pull, ELSEWHERE),
+        ("push", |sample| sample.push, push_target),
     ];
     let mut rows = Vec::new();
     for (phase, what, target) in phases {
@@ -132,14 +131,14 @@ fn judged(case: &Case, played: &[Vec<Played>; Side::ALL.len()]) -> Result<Vec<Ro
         let own = format!("{metric}, our own API");
         rows.push(Row::rate(&own, unit, &rates(native, what), go_server::NAME, &peer, target)?);
         let beside = Row::rate(&metric, unit, &rates(ours, what), paddle::NAME, &rates(paddle, what), 0.0)?;
-        rows.push(beside.only_told());
+        rows.push(beside.for_information());
         let beside = Row::cost(&cpu, "us/row", &costs(ours, what), paddle::NAME, &costs(paddle, what), 0.0)?;
-        rows.push(beside.only_told());
+        rows.push(beside.for_information());
     }
     Ok(rows)
 }
 
-/// How many times what it has to hold a server's memory grows: weights, slots and keys.
+/// How much a server's memory grows in relation to its payload: weights, slots and keys.
 async fn remembered(programs: &Programs, dim: u32, optimizer: Optimizer) -> Result<Row> {
     let case = Case { dim, optimizer, batch: 10_000, clients: 1, keys: Keys::Uniform };
     let mut grown = Vec::new();

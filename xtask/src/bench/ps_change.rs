@@ -1,10 +1,10 @@
-//! Parameter servers that come, go, write checkpoints and hold snapshots while workers pull and push as fast as they can:
-//! what the workers notice of it, against stopping everything for a checkpoint ([`stop_the_world`]).
+//! Parameter servers are added, removed, write checkpoints and hold snapshots while workers pull and push at full
+//! speed. Measures the disturbance of the workers, against stopping everything for a checkpoint ([`stop_the_world`]).
 //!
-//! Master and servers are processes. Two workers in this one pull and push batches of rows in turn, over a table of about
-//! a gigabyte ([`load`]); keys are uniform, so that nearly every page of a partition is written while it is copied. A
-//! worker's stall is its longest call: nothing is taken off. Nobody has cores of its own, since moving partitions costs
-//! time of a core that the load would have.
+//! Master and servers are processes. Two workers in this process alternate pulls and pushes over a table of about a
+//! gigabyte ([`load`]). Keys are uniform, so nearly every page of a partition is written while it is copied. A worker's
+//! stall is its longest call, without deductions. No process has cores of its own, because moving partitions takes CPU
+//! time from the load.
 
 mod change;
 mod load;
@@ -17,15 +17,15 @@ use flexor_wire::master::v1 as wire;
 use flexor_worker::ledger::{LedgerClient, WorkerName};
 use tokio::runtime::Runtime;
 
-use self::change::{Change, Noticed};
+use self::change::{Change, Disturbance};
 use self::load::{Load, ROW_BYTES};
-use self::stop_the_world::Stopped;
+use self::stop_the_world::Downtime;
 use super::fleet::Fleet;
 use super::row::Row;
 use crate::compile;
 use crate::tree::project_root;
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 3;
 /// Bytes of tables, and of a try-out.
 const TABLES: u64 = 1 << 30;
@@ -41,10 +41,10 @@ const LEFT: f64 = 0.7;
 const PEER: &str = "all stop for a checkpoint";
 const BEFORE: &str = "the same load before it";
 
-/// What happens, in this order: there are two servers at first, and after the last of them.
+/// The changes, in this order. There are two servers at first, and after the last change.
 const MOVES: [Change; 3] = [Change::Add, Change::Replace, Change::Remove];
 
-/// What happens to the set that the peer has left: what is there is read while it is trained.
+/// The changes of the set that the peer leaves: they read the parameters during training.
 const READINGS: [Change; 2] = [Change::Checkpoint, Change::Snapshot];
 
 /// With tables of a gigabyte.
@@ -60,67 +60,68 @@ pub(super) fn small(repeats: u32) -> Result<Vec<Row>> {
 fn run(repeats: u32, bytes: u64) -> Result<Vec<Row>> {
     let program = compile::flexor(&project_root()?, "release")?;
     let runtime = Runtime::new().context("cannot start tokio")?;
-    let mut played: Vec<Played> = Vec::new();
+    let mut samples: Vec<ChangeSample> = Vec::new();
     for _ in 0..repeats.min(MOST_REPEATS) {
-        played.push(runtime.block_on(play(&program, bytes / ROW_BYTES))?);
+        samples.push(runtime.block_on(play(&program, bytes / ROW_BYTES))?);
     }
-    let changes: Vec<f64> = played.iter().map(|one| one.stopped.change).collect();
-    let checkpoints: Vec<f64> = played.iter().map(|one| one.stopped.checkpoint).collect();
-    let freezes: Vec<f64> = played.iter().map(|one| one.freeze).collect();
+    let changes: Vec<f64> = samples.iter().map(|one| one.stopped.change).collect();
+    let checkpoints: Vec<f64> = samples.iter().map(|one| one.stopped.checkpoint).collect();
+    let freezes: Vec<f64> = samples.iter().map(|one| one.freeze).collect();
     let mut rows =
         vec![Row::seconds_within("longest freeze of a group of partitions", &freezes, PEER, &changes, FREEZE)?];
     for change in MOVES {
-        rows.extend(judged(change, &played, &changes)?);
+        rows.extend(judged(change, &samples, &changes)?);
     }
     for change in READINGS {
-        rows.extend(judged(change, &played, &checkpoints)?);
+        rows.extend(judged(change, &samples, &checkpoints)?);
     }
     Ok(rows)
 }
 
-/// What came of one repeat.
-struct Played {
-    noticed: Vec<(Change, Noticed)>,
-    /// The longest that any partition took nothing while it was handed over, in seconds.
+/// The results of one repeat.
+struct ChangeSample {
+    disturbances: Vec<(Change, Disturbance)>,
+    /// The longest time that a partition was frozen during a handover, in seconds.
     freeze: f64,
-    stopped: Stopped,
+    stopped: Downtime,
 }
 
-async fn play(program: &Path, rows: u64) -> Result<Played> {
+async fn play(program: &Path, rows: u64) -> Result<ChangeSample> {
     let folder = tempfile::tempdir().context("cannot make a folder for checkpoints")?;
     let load = Load::of(rows);
     let mut fleet = Fleet::start(program, 2, Some(folder.path())).await?;
     load.fill(fleet.master()).await?;
-    let mut noticed = Vec::new();
+    let mut disturbances = Vec::new();
     for change in MOVES {
-        noticed.push((change, change.happen(&mut fleet, &load).await?));
+        disturbances.push((change, change.happen(&mut fleet, &load).await?));
     }
     let freeze = fleet.longest_freeze();
     finish_data(fleet.master(), "first").await?;
     let (mut fleet, stopped) = stop_the_world::change(program, fleet, &load, folder.path()).await?;
     for change in READINGS {
-        noticed.push((change, change.happen(&mut fleet, &load).await?));
+        disturbances.push((change, change.happen(&mut fleet, &load).await?));
     }
-    Ok(Played { noticed, freeze, stopped })
+    Ok(ChangeSample { disturbances, freeze, stopped })
 }
 
-fn judged(change: Change, played: &[Played], stopped: &[f64]) -> Result<Vec<Row>> {
-    let of = |what: fn(&Noticed) -> f64| -> Vec<f64> {
-        let noticed = played.iter().flat_map(|one| &one.noticed).filter(|(happened, _)| *happened == change);
-        noticed.map(|(_, noticed)| what(noticed)).collect()
+fn judged(change: Change, samples: &[ChangeSample], stopped: &[f64]) -> Result<Vec<Row>> {
+    let of = |what: fn(&Disturbance) -> f64| -> Vec<f64> {
+        let disturbances = samples.iter().flat_map(|one| &one.disturbances).filter(|(happened, _)| *happened == change);
+        disturbances.map(|(_, disturbance)| what(disturbance)).collect()
     };
     let metric = |what: &str| format!("{change}: {what}");
     let (stall, meanwhile) = (metric("longest stall of a worker"), metric("throughput meanwhile"));
-    let (left, before) = (of(|noticed| noticed.meanwhile), of(|noticed| noticed.before));
+    let (left, before) = (of(|disturbance| disturbance.meanwhile), of(|disturbance| disturbance.before));
     Ok(vec![
-        Row::seconds_within(&stall, &of(|noticed| noticed.stall), PEER, stopped, STALL)?,
+        Row::seconds_within(&stall, &of(|disturbance| disturbance.stall), PEER, stopped, STALL)?,
         Row::rate(&meanwhile, "rows/s", &left, BEFORE, &before, LEFT)?,
-        Row::seconds(&metric("how long it takes"), &of(|noticed| noticed.took), PEER, stopped, 0.0)?.only_told(),
+        Row::seconds(&metric("how long it takes"), &of(|disturbance| disturbance.took), PEER, stopped, 0.0)?
+            .for_information(),
     ])
 }
 
-/// Registers a dataset of one record and goes through it: a master makes a checkpoint when all data is learnt, if the
-/// latest is not of the same data.
+/// Registers a dataset of one record and completes it: a master makes a checkpoint when all data is trained, unless the
+/// latest has the same data position.
 async fn finish_data(master: &str, dataset: &str) -> Result<()> {
     let worker = WorkerName { name: "load".to_owned(), incarnation: 1 };
     let ledger = LedgerClient::open(master, None, worker)?;

@@ -1,9 +1,9 @@
-//! Ranges of records out of RecordIO shards: ours against decoding the whole chunk for every range.
+//! Reads ranges of records from RecordIO shards: ours against decoding the whole chunk for every range.
 //!
-//! The shards look like ElasticDL's MNIST: 4,096 records of 3,174 bytes in one chunk of snappy, a frame for each length
-//! and each record. Its reader decompresses and checksums the chunk for any range of it; that is done here too, in Rust
-//! ([`whole_chunk`]), as the peer of the same run. What the original takes for that is told beside it. Both sides read the
-//! same ranges, one after the other, from files that the system holds in memory; time and CPU are of one thread.
+//! The shards look like ElasticDL's MNIST: 4,096 records of 3,174 bytes in one chunk of snappy, with a frame for each
+//! length and each record. ElasticDL's reader decompresses and checksums the chunk for any range of it. The peer does
+//! the same in Rust ([`whole_chunk`]); the time of the original is shown beside it. Both sides read the same ranges in
+//! sequence from cached files; time and CPU are of one thread.
 
 mod shards;
 mod whole_chunk;
@@ -19,16 +19,15 @@ use super::row::Row;
 
 /// How many shards: MNIST's training set has 15.
 const SHARDS: u64 = 15;
-/// How many records a range has, and how much faster than whole chunks is wanted.
+/// The number of records of a range, and the target speedup over full chunks.
 const RANGES: [(u64, f64); 3] = [(64, 20.0), (512, 1.0), (4096, 1.0)];
-/// How many ranges the peer reads of each size. Its time does not hang on which.
+/// How many ranges the peer reads of each size. Its time does not depend on the range.
 const PEER_RANGES: u64 = 12;
 /// CPU for any range of a 13 MB chunk with the original's reader, in milliseconds, as published.
 const PUBLISHED_MS: f64 = 245.0;
 const PEER: &str = "whole chunk decoded for every range";
 
-/// What one side needed.
-struct Played {
+struct RecordioSample {
     records_per_second: f64,
     cpu_ms_per_range: f64,
 }
@@ -40,19 +39,19 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
         let (mut ours, mut cold, mut peer) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..repeats {
             let first_touch = play_ours(&shards, size, Memory::Fresh)?;
-            let played = play_ours(&shards, size, Memory::Kept)?;
+            let sample = play_ours(&shards, size, Memory::Kept)?;
             let theirs = play_peer(&shards, size)?;
-            let rates = [&played, &first_touch, &theirs].map(|one| one.records_per_second);
+            let rates = [&sample, &first_touch, &theirs].map(|one| one.records_per_second);
             eprintln!(
                 "ranges of {size}: {:.0} records/s, {:.0} at first touch, {:.0} {PEER}",
                 rates[0], rates[1], rates[2]
             );
-            ours.push(played);
+            ours.push(sample);
             cold.push(first_touch);
             peer.push(theirs);
         }
-        let rate = |side: &[Played]| side.iter().map(|one| one.records_per_second).collect::<Vec<_>>();
-        let cpu = |side: &[Played]| side.iter().map(|one| one.cpu_ms_per_range).collect::<Vec<_>>();
+        let rate = |side: &[RecordioSample]| side.iter().map(|one| one.records_per_second).collect::<Vec<_>>();
+        let cpu = |side: &[RecordioSample]| side.iter().map(|one| one.cpu_ms_per_range).collect::<Vec<_>>();
         let metric = |what: &str| format!("ranges of {size} of MNIST-shaped shards: {what}");
         let (ours_rate, cold_rate, peer_rate) = (rate(&ours), rate(&cold), rate(&peer));
         rows.push(Row::rate(&metric("records"), "records/s", &ours_rate, PEER, &peer_rate, target)?);
@@ -70,7 +69,7 @@ enum Memory {
     Kept,
 }
 
-fn play_ours(shards: &Shards, size: u64, memory: Memory) -> Result<Played> {
+fn play_ours(shards: &Shards, size: u64, memory: Memory) -> Result<RecordioSample> {
     let dataset = Dataset::open(&[shards.folder().to_owned()], &Options::default())?;
     let ranges = match memory {
         // One range of each shard: none has been touched before.
@@ -89,17 +88,17 @@ fn play_ours(shards: &Shards, size: u64, memory: Memory) -> Result<Played> {
         })?;
         Ok(())
     })
-    .and_then(|played| {
+    .and_then(|sample| {
         ensure!(bytes == size * ranges.len() as u64 * shards::RECORD_BYTES, "records are missing");
-        Ok(played)
+        Ok(sample)
     })
 }
 
-fn play_peer(shards: &Shards, size: u64) -> Result<Played> {
+fn play_peer(shards: &Shards, size: u64) -> Result<RecordioSample> {
     let mut ranges = shards::scattered(SHARDS, size);
     ranges.truncate(PEER_RANGES as usize);
     let mut bytes = 0;
-    let played = measured(size, &ranges, &mut |first| {
+    let sample = measured(size, &ranges, &mut |first| {
         let shard = shards.path(first / RECORDS);
         let in_shard = (first % RECORDS) as usize;
         let records = whole_chunk::read(&shard, in_shard..in_shard + size as usize)?;
@@ -107,15 +106,15 @@ fn play_peer(shards: &Shards, size: u64) -> Result<Played> {
         Ok(())
     })?;
     ensure!(bytes == size * ranges.len() as u64 * shards::RECORD_BYTES, "records are missing");
-    Ok(played)
+    Ok(sample)
 }
 
-fn measured(size: u64, firsts: &[u64], read: &mut dyn FnMut(u64) -> Result<()>) -> Result<Played> {
+fn measured(size: u64, firsts: &[u64], read: &mut dyn FnMut(u64) -> Result<()>) -> Result<RecordioSample> {
     let (began, cpu) = (Instant::now(), thread_cpu_seconds()?);
     for first in firsts {
         read(*first)?;
     }
     let (wall, cpu) = (began.elapsed().as_secs_f64(), thread_cpu_seconds()? - cpu);
     let ranges = firsts.len() as f64;
-    Ok(Played { records_per_second: ranges * size as f64 / wall, cpu_ms_per_range: 1000.0 * cpu / ranges })
+    Ok(RecordioSample { records_per_second: ranges * size as f64 / wall, cpu_ms_per_range: 1000.0 * cpu / ranges })
 }

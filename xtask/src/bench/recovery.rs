@@ -1,13 +1,13 @@
-//! How long a job stands still when its nodes change: stock torchrun on our store and `flexor launch`, against stock
-//! torchrun on its own.
+//! How long a job pauses when its nodes change: stock torchrun on our store and `flexor launch`, against stock torchrun
+//! alone.
 //!
-//! Every [scenario] is played once per repeat on every [`Side`], with torchrun's default timers, three nodes and a
-//! minimum of two. What counts is the time until the workers of the new world are started; the first step comes after
-//! torch was imported, which is the same for everyone, and is printed beside it. A job that has not come back after
-//! [`outcome::LIMIT`] is said to take forever.
+//! Each [scenario] runs once per repeat on every [`Side`], with torchrun's default timers, three nodes and a minimum of
+//! two. The result is the time until the workers of the new world are started. The first step follows the import of
+//! torch, which is the same for every side, and is printed beside it. A job that has not recovered after
+//! [`outcome::LIMIT`] counts as never recovering.
 //!
-//! Ours is played alone, one job at a time. Stock torchrun recovers by its timers, tens of seconds long: its jobs are
-//! played [`STOCK_JOBS_AT_ONCE`], which costs them little and saves most of an hour.
+//! Our jobs run one at a time. Stock torchrun recovers by timers of tens of seconds, so [`STOCK_JOBS_AT_ONCE`] of its
+//! jobs run concurrently. That costs them little and saves most of an hour.
 
 mod contest;
 mod first_byte;
@@ -31,16 +31,16 @@ use super::row::Row;
 use crate::compile;
 use crate::tree::project_root;
 
-/// How often each scenario is played when nobody says: with this a run ends in about half an hour.
+/// The default number of repeats: a run then takes about half an hour.
 pub(super) const REPEATS: u32 = 2;
 
 /// How many jobs of stock torchrun run side by side, a dozen mostly idle processes each.
 const STOCK_JOBS_AT_ONCE: usize = 4;
 
-/// A scenario to be played on a side.
+/// A scenario and the side that runs it.
 type Game<'a> = (&'a Scenario, &'a Side);
 
-/// Plays everything whose metric contains `filter`.
+/// Runs everything whose metric contains `filter`.
 pub(super) fn run(repeats: u32, filter: Option<&str>) -> Result<Vec<Row>> {
     let possible: Vec<&Scenario> = scenario::ALL.iter().filter(|scenario| is_possible(scenario)).collect();
     let program = compile::flexor(&project_root()?, "release")?;
@@ -59,11 +59,11 @@ pub(super) fn run(repeats: u32, filter: Option<&str>) -> Result<Vec<Row>> {
     let torch = Torch::ensure()?;
     let wanted = |game: &Game<'_>| contests.iter().any(|contest| contest.needs(game.0, game.1));
     let games = |sides| all_games(&possible, sides).filter(wanted).collect::<Vec<_>>();
-    let mut played = play_all(&torch, &games(&ours), repeats, 1)?;
-    played.extend(play_all(&torch, &games(&peers), repeats, STOCK_JOBS_AT_ONCE)?);
+    let mut runs = play_all(&torch, &games(&ours), repeats, 1)?;
+    runs.extend(play_all(&torch, &games(&peers), repeats, STOCK_JOBS_AT_ONCE)?);
     let mut rows = Vec::new();
     for contest in &contests {
-        rows.extend(contest.rows(&played)?);
+        rows.extend(contest.rows(&runs)?);
     }
     Ok(rows)
 }
@@ -81,8 +81,8 @@ fn is_possible(scenario: &Scenario) -> bool {
     possible
 }
 
-/// One scenario that was played on one side.
-struct Played {
+/// One scenario on one side, with its outcome.
+struct ScenarioRun {
     metric: &'static str,
     changes: u32,
     cause: Cause,
@@ -90,19 +90,19 @@ struct Played {
     outcome: Outcome,
 }
 
-/// Plays every game, so many jobs side by side.
-fn play_all(torch: &Torch, games: &[Game<'_>], repeats: u32, at_once: usize) -> Result<Vec<Played>> {
+/// Runs every game, this many jobs side by side.
+fn play_all(torch: &Torch, games: &[Game<'_>], repeats: u32, at_once: usize) -> Result<Vec<ScenarioRun>> {
     let games = Mutex::new((0..repeats).flat_map(|_| games.iter().copied()));
     let next = || games.lock().ok().and_then(|mut games| games.next());
-    let play_on = || -> Result<Vec<Played>> {
-        let mut played = Vec::new();
+    let play_on = || -> Result<Vec<ScenarioRun>> {
+        let mut runs = Vec::new();
         while let Some((scenario, side)) = next() {
             let Scenario { metric, changes, cause, .. } = *scenario;
             let outcome = scenario.play(torch, side).with_context(|| format!("{metric}, {side}"))?;
             eprintln!("{metric}, {side}: {outcome}");
-            played.push(Played { metric, changes, cause, side: side.to_string(), outcome });
+            runs.push(ScenarioRun { metric, changes, cause, side: side.to_string(), outcome });
         }
-        Ok(played)
+        Ok(runs)
     };
     let results: Vec<_> = thread::scope(|scope| {
         let players: Vec<_> = (0..at_once).map(|_| scope.spawn(play_on)).collect();
@@ -110,8 +110,8 @@ fn play_all(torch: &Torch, games: &[Game<'_>], repeats: u32, at_once: usize) -> 
     });
     let mut all = Vec::new();
     for result in results {
-        let Ok(played) = result else { bail!("a thread that played scenarios panicked; its message is above") };
-        all.extend(played?);
+        let Ok(runs) = result else { bail!("a thread that played scenarios panicked; its message is above") };
+        all.extend(runs?);
     }
     Ok(all)
 }

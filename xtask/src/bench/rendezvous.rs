@@ -1,9 +1,9 @@
-//! How long all nodes of a job need to find each other: torch's handlers and simulated agents over TCPStore, and nodes
-//! of the native API; at our master, at torch's own store and at DLRover's master.
+//! How long all nodes of a job need for a rendezvous: torch's handlers and simulated agents over TCPStore, and nodes of
+//! the native API; at our master, at torch's own store and at DLRover's master.
 //!
-//! Load generator and server share the cores of one machine, so that no figure is the server's alone. Our master keeps
-//! a journal in all of them; the peers keep none. Nodes of the native API share connections, [`NODES_PER_CONNECTION`]
-//! on each, and have a session each.
+//! Load generator and server share the cores of one machine, so no figure is the server's alone. Our master keeps a
+//! journal in all of them; the peers keep none. Nodes of the native API have a session each and share connections,
+//! [`NODES_PER_CONNECTION`] on each.
 
 mod agent;
 mod crowd;
@@ -21,8 +21,8 @@ use flexor_testbed::torchrun::StockStore;
 use flexor_testbed::{Dlrover, Torch};
 use tokio::runtime::Runtime;
 
-use self::handlers::Meetings;
-use self::native::Meeting;
+use self::handlers::RendezvousTimes;
+use self::native::RendezvousSample;
 use super::dlrover_master;
 use super::our_master::{Disk, OurMaster};
 use super::row::Row;
@@ -32,18 +32,18 @@ use crate::tree::project_root;
 
 const STOCK: &str = "torch's own store";
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 5;
 const MOST_REPEATS_OF_SLOW_PEERS: u32 = 3;
 
-/// Torch's handlers: number, mark of the first meeting, mark of the next, in seconds.
+/// Torch's handlers: number, mark of the first rendezvous, mark of the next, in seconds.
 const HANDLERS: (usize, f64, f64) = (64, 0.5, 0.75);
-/// The processes that the handlers are spread over. Handlers of one process share its interpreter, which agents do not.
+/// The processes of the handlers. Handlers of one process share its interpreter, which agents do not.
 const INTERPRETERS: [usize; 2] = [1, 2];
 
-/// Simulated agents. There is no mark: what counts is that the figure is known.
+/// Simulated agents. There is no mark: the figure is for information.
 const AGENTS: [usize; 2] = [256, 1000];
-/// Who has not met by then is not waited for.
+/// The rendezvous limit; later nodes do not count.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Nodes of the native API, mark in seconds, and whether the peer can be asked to do the same: its log grows with the
@@ -118,7 +118,7 @@ impl Race {
             // A node that is late is taken out by the others, and then there is no world of all.
             let meetings = meetings.unwrap_or_else(|error| {
                 eprintln!("{nodes} nodes, {STOCK}: {error:#}");
-                Meetings::NEVER
+                RendezvousTimes::NEVER
             });
             stock.take(nodes, STOCK, meetings);
         }
@@ -135,14 +135,14 @@ impl Race {
         for (nodes, mark, peer_can) in NATIVE {
             let (mut ours, mut peer) = (Vec::new(), Vec::new());
             for repeat in 0..self.repeats.min(MOST_REPEATS) {
-                ours.push(told(nodes, "flexor", self.runtime.block_on(native::meet(&self.flexor, nodes))?));
+                ours.push(print_sample(nodes, "flexor", self.runtime.block_on(native::meet(&self.flexor, nodes))?));
                 if peer_can && repeat < MOST_REPEATS_OF_SLOW_PEERS {
                     let meeting = self.runtime.block_on(dlrover::meet(&self.dlrover, nodes))?;
-                    peer.push(told(nodes, dlrover_master::NAME, meeting));
+                    peer.push(print_sample(nodes, dlrover_master::NAME, meeting));
                 }
             }
             if peer.is_empty() {
-                peer.push(Meeting::NEVER);
+                peer.push(RendezvousSample::NEVER);
             }
             rows.extend(native_rows(nodes, mark, &ours, &peer)?);
             let longest = |meetings| log_bytes(meetings).into_iter().fold(0.0, f64::max) / nodes as f64;
@@ -153,11 +153,11 @@ impl Race {
     }
 }
 
-fn native_rows(nodes: usize, mark: f64, ours: &[Meeting], peer: &[Meeting]) -> Result<[Row; 2]> {
+fn native_rows(nodes: usize, mark: f64, ours: &[RendezvousSample], peer: &[RendezvousSample]) -> Result<[Row; 2]> {
     let name = dlrover_master::NAME;
     let time =
         format!("{nodes} nodes, native API, {NODES_PER_CONNECTION} to a connection: all know rank and world size");
-    let seconds = |meetings: &[Meeting]| meetings.iter().map(|meeting| meeting.seconds).collect::<Vec<_>>();
+    let seconds = |meetings: &[RendezvousSample]| meetings.iter().map(|meeting| meeting.seconds).collect::<Vec<_>>();
     let log = format!("{nodes} nodes, native API: log of the master");
     let log_mark = LOG_BYTES_PER_NODE * nodes as f64;
     Ok([
@@ -166,7 +166,7 @@ fn native_rows(nodes: usize, mark: f64, ours: &[Meeting], peer: &[Meeting]) -> R
     ])
 }
 
-/// How the log per node grows from the fewest nodes, which come first, to more: ours and the peer's.
+/// The growth of the log per node from the fewest nodes, which come first, to more: ours and the peer's.
 fn growth_rows(log_per_node: &[(usize, f64, f64)]) -> Result<Vec<Row>> {
     let Some(((fewest, our_first, peer_first), more)) = log_per_node.split_first() else {
         return Ok(Vec::new());
@@ -179,7 +179,7 @@ fn growth_rows(log_per_node: &[(usize, f64, f64)]) -> Result<Vec<Row>> {
     more.iter().map(row).collect()
 }
 
-fn log_bytes(meetings: &[Meeting]) -> Vec<f64> {
+fn log_bytes(meetings: &[RendezvousSample]) -> Vec<f64> {
     meetings.iter().map(|meeting| meeting.log_bytes).collect()
 }
 
@@ -191,14 +191,14 @@ struct Samples {
 }
 
 impl Samples {
-    fn take(&mut self, nodes: usize, side: &str, meetings: Meetings) {
+    fn take(&mut self, nodes: usize, side: &str, meetings: RendezvousTimes) {
         eprintln!("{nodes} nodes, {side}: first {:.3} s, again {:.3} s", meetings.first, meetings.again);
         self.first.push(meetings.first);
         self.again.push(meetings.again);
     }
 }
 
-fn told(nodes: usize, side: &str, meeting: Meeting) -> Meeting {
+fn print_sample(nodes: usize, side: &str, meeting: RendezvousSample) -> RendezvousSample {
     eprintln!("{nodes} nodes, {side}: {:.3} s, {} bytes of log", meeting.seconds, meeting.log_bytes);
     meeting
 }

@@ -1,4 +1,4 @@
-//! One measured quantity of a race: ours, the peer's, and how they compare.
+//! One measured quantity of a race: ours, the peer's, and their ratio.
 
 use std::fmt;
 
@@ -19,20 +19,20 @@ pub(super) struct Row {
     /// Above 1 when ours is better.
     ratio: f64,
     repeats: usize,
-    /// What is to be reached: a ratio, or for an absolute mark the value itself.
+    /// The target: a ratio, or for an absolute mark the value itself.
     target: f64,
     met: bool,
     /// The machine's load when the race ended: a number from a busy machine is to be read with care.
     load1: f64,
 }
 
-/// Where the peer's numbers come from.
+/// The origin of the peer's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum PeerSource {
     /// Measured in the same run, on the same machine.
     Measured,
-    /// Told by its authors, or measured elsewhere: it gives no ratio.
+    /// Published by its authors, or measured elsewhere: it gives no ratio.
     Published,
     /// There is none; its numbers are `null`.
     None,
@@ -52,7 +52,7 @@ impl Row {
         Ok(Row { met: row.ours <= mark, ..row })
     }
 
-    /// A race in what something costs, the less the better, won with this ratio.
+    /// A race in cost, the less the better, won with this ratio.
     pub(super) fn cost(
         metric: &str,
         unit: &'static str,
@@ -65,7 +65,7 @@ impl Row {
         Ok(Row { met: row.ratio >= target, ..row })
     }
 
-    /// A race in what something costs, won within this mark whatever it costs the peer.
+    /// A race in cost, won within this mark whatever the peer's cost.
     pub(super) fn cost_within(
         metric: &str,
         unit: &'static str,
@@ -93,14 +93,14 @@ impl Row {
         Ok(Row { unit, ours_max, peer_max, ratio, met: ratio >= target, ..row })
     }
 
-    /// Something that has no peer, won within this mark.
+    /// A measurement without a peer, won within this mark.
     pub(super) fn within(metric: &str, unit: &'static str, ours: &[f64], mark: f64) -> Result<Row> {
         let nobody = [f64::NAN];
         let row = Row { unit, ..Row::timed(metric, ours, "", &nobody, mark)? };
         Ok(Row { met: row.ours <= mark, peer_source: PeerSource::None, ..row })
     }
 
-    /// Beside what somebody else has published: nothing to win, and no ratio.
+    /// Beside a published number: no target and no ratio.
     pub(super) fn published(
         metric: &str,
         unit: &'static str,
@@ -112,8 +112,8 @@ impl Row {
         Ok(Row { ratio: f64::NAN, met: row.ours <= published, peer_source: PeerSource::Published, ..row })
     }
 
-    /// The same with nothing to win: it is told, and that is all.
-    pub(super) fn only_told(self) -> Row {
+    /// The same without a target: for information only.
+    pub(super) fn for_information(self) -> Row {
         Row { target: f64::NAN, met: true, ..self }
     }
 

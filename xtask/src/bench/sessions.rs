@@ -1,6 +1,6 @@
-//! Simulated nodes that speak the native API: each with a session of its own, many on one connection.
+//! Simulated nodes that speak the native API: each has its own session, and many share a connection.
 //!
-//! What they say after they have joined is the race's business.
+//! The race decides what they send after they have joined.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use wire::request::Op;
 /// Real nodes have a connection each; ten thousand sockets of one process would be a race of the kernel.
 pub(super) const NODES_PER_CONNECTION: usize = 100;
 
-/// How long a world may take to form before something is wrong.
+/// The deadline of a world's formation.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The open session of one node.
@@ -30,7 +30,7 @@ pub(super) struct Session {
 }
 
 /// All nodes, in their world.
-pub(super) struct Joined {
+pub(super) struct JoinedNodes {
     pub(super) sessions: Vec<Session>,
     /// From the first join that was sent until the last node knew its rank and the size of the world.
     pub(super) seconds: f64,
@@ -52,8 +52,8 @@ pub(super) fn node(number: usize) -> wire::Node {
     wire::Node { name: format!("node-{number:05}"), incarnation: 1 }
 }
 
-/// Lets all nodes join at once and waits until each knows its place in the one world.
-pub(super) async fn join(clients: &[MasterClient<Channel>], nodes: usize) -> Result<Joined> {
+/// Lets all nodes join at once and waits until each knows its rank in the one world.
+pub(super) async fn join(clients: &[MasterClient<Channel>], nodes: usize) -> Result<JoinedNodes> {
     let started = Instant::now();
     let mut joining = JoinSet::new();
     for number in 0..nodes {
@@ -70,7 +70,7 @@ pub(super) async fn join(clients: &[MasterClient<Channel>], nodes: usize) -> Res
     }
     ranks.sort_unstable();
     ensure!(ranks.iter().copied().eq(0..ranks.len()), "{nodes} nodes have joined and a rank is missing or given twice");
-    Ok(Joined { sessions, seconds: (last - started).as_secs_f64() })
+    Ok(JoinedNodes { sessions, seconds: (last - started).as_secs_f64() })
 }
 
 impl Session {
@@ -97,7 +97,7 @@ impl Session {
         }
     }
 
-    /// Asks for something and waits for the answer to it; what the master tells by itself is passed over.
+    /// Sends a request and waits for its answer; skips unsolicited messages of the master.
     pub(super) async fn ask(&mut self, op: Op) -> Result<Answer> {
         self.last_id += 1;
         let request = wire::Request { id: self.last_id, node: Some(self.node.clone()), op: Some(op) };

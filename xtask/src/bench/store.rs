@@ -1,8 +1,8 @@
-//! How fast a store serves: ours against torch's own libuv server, both for the same clients.
+//! The throughput of a store: ours against torch's own libuv server, for the same clients.
 //!
-//! Three processes: our server, torch's, and the load (`store_load` of `flexor-store`), which speaks to one of them at a
-//! time. Waking a crowd is mostly the kernel's work, 7 to 9 µs for each byte sent to another client: torch's server does
-//! it on one core, ours on all there are, so that two cores can at best halve the time.
+//! There are three processes: our server, torch's, and the load (`store_load` of `flexor-store`), which uses one of
+//! them at a time. Waking many clients is mostly the kernel's work, 7 to 9 µs for each byte sent to another client.
+//! Torch's server does it on one core, ours on all cores, so two cores can at best halve the time.
 
 mod network;
 mod server;
@@ -33,7 +33,7 @@ const fn metric(load: &'static str, number: &'static str, about: &'static str, t
     Metric { load, number, about, target }
 }
 
-/// Metrics of one load stand together: it is put on once for all of them.
+/// Metrics of one load are adjacent: the load runs once for all of them.
 const METRICS: &[Metric] = &[
     metric("add-pipelined", "all", "300,000 ADD, pipelined on 1 connection", 1.0),
     metric("set-pipelined", "all", "2,000,000 SET of 64 bytes, pipelined on 1 connection", 1.0),
@@ -50,7 +50,7 @@ const METRICS: &[Metric] = &[
     metric("crowd-ping-pong", "p99", "ADD by 1,000 clients: p99", 1.0),
 ];
 
-/// What the clients of one side measured, by load and number.
+/// The measurements of one side, by load and number.
 type Measured = BTreeMap<(&'static str, String), Vec<f64>>;
 
 pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
@@ -102,7 +102,7 @@ fn programs(root: &Path) -> Result<(PathBuf, PathBuf)> {
     Ok((program("plain_store")?, program("store_load")?))
 }
 
-/// Puts a load on a server and returns what was measured.
+/// Runs a load on a server and returns its measurements.
 fn put_on(program: &Path, server: &Server, load: &str) -> Result<Vec<(String, f64)>> {
     let output = Command::new(program).args([&server.address(), &server.pid(), load]).output()?;
     let complaint = String::from_utf8_lossy(&output.stderr);

@@ -1,8 +1,9 @@
-//! How long training stands still for those who are left when one of three workers is killed: `examples/torch-survive`
-//! under `flexor launch`, against replica groups of torchft and against stock torchrun.
+//! How long training pauses for the remaining workers when one of three is killed: `examples/torch-survive` under
+//! `flexor launch`, against replica groups of torchft and against stock torchrun.
 //!
-//! Everybody makes short steps on the CPU. The clock runs from just before SIGKILL until the last of the two others has
-//! made a step that does not need the one that was killed; torchrun starts all again, so that is its first step of all.
+//! All sides make short steps on the CPU. The clock runs from just before SIGKILL until the later of the two others has
+//! made a step without the killed worker. Torchrun restarts all workers, so its clock ends at the first step of the
+//! restarted world.
 
 mod ours;
 mod steps;
@@ -20,13 +21,13 @@ use super::row::Row;
 use crate::compile;
 use crate::tree::project_root;
 
-/// How often each side plays when nobody says.
+/// The default number of repeats.
 pub(super) const REPEATS: u32 = 3;
 
 /// Seconds until the first step of the survivors.
 const MARK: f64 = 0.5;
 
-/// Who is killed, of three.
+/// The ranks to kill, of three.
 const RANKS: [usize; 2] = [1, 0];
 
 /// One competitor.
@@ -57,7 +58,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// Plays everything whose metric contains `filter`; the sides take turns.
+/// Runs everything whose metric contains `filter`; the sides alternate.
 pub(super) fn run(repeats: u32, filter: Option<&str>) -> Result<Vec<Row>> {
     let metrics = RANKS.map(|rank| (rank, format!("SIGKILL of rank {rank} of 3: first step of the survivors")));
     let chosen: Vec<_> =

@@ -1,10 +1,9 @@
-//! Training a DeepFM on the quickstart's click log through a parameter server, against one PyTorch process that keeps
-//! everything to itself, and where the time of a worker goes.
+//! Trains a DeepFM on the quickstart's click log through a parameter server, against one PyTorch process with a local
+//! model, and breaks down the time of a worker.
 //!
-//! Same file, same shapes, same optimizer (Adagrad), batches of the same size. PyTorch has one thread ([`torch_peer`]),
-//! which reads the file too, as our worker does; what it takes with all batches in memory is told beside. Ours is a
-//! master, a server and one or two workers ([`job`]), which share the machine's cores. [`phases`] takes a worker's loop
-//! apart.
+//! File, shapes, optimizer (Adagrad) and batch size are the same. PyTorch has one thread ([`torch_peer`]), which also
+//! reads the file, as our worker does; its time with all batches in memory is shown beside it. Ours is a master, a
+//! server and one or two workers ([`job`]), which share the machine's cores. [`phases`] breaks down a worker's loop.
 
 mod job;
 mod phases;
@@ -17,13 +16,13 @@ use anyhow::{Context, Result, ensure};
 use flexor_testbed::Torch;
 use tokio::runtime::Runtime;
 
-use self::job::Trained;
+use self::job::TrainingResult;
 use self::phases::PHASES;
 use super::row::Row;
 use crate::compile;
 use crate::tree::project_root;
 
-/// More would take longer and tell nothing else.
+/// More repeats would take longer and show nothing new.
 const MOST_REPEATS: u32 = 3;
 /// As in the quickstart, and how often our workers go through them: two of them would be done too soon.
 const RECORDS: u32 = 600_000;
@@ -40,7 +39,7 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     let runtime = Runtime::new().context("cannot start tokio")?;
     let folder = tempfile::tempdir().context("cannot make a folder for the data")?;
     let data = make_data(&program, folder.path())?;
-    let mut ours: [Vec<Trained>; WORKERS.len()] = Default::default();
+    let mut ours: [Vec<TrainingResult>; WORKERS.len()] = Default::default();
     let (mut peer, mut spent) = (Vec::new(), Vec::new());
     for _ in 0..repeats.min(MOST_REPEATS) {
         for (workers, ours) in WORKERS.into_iter().zip(&mut ours) {
@@ -62,21 +61,21 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
     for (workers, ours) in WORKERS.into_iter().zip(&ours) {
         let pace: Vec<f64> = ours.iter().map(|one| one.records_per_second).collect();
         let metric = |what: &str| format!("DeepFM, 1 server, {workers} worker{}: {what}", plural(workers));
-        let told = metric("records");
-        rows.push(Row::rate(&told, "records/s", &pace, READING, &reading, 0.0)?.only_told());
-        rows.push(Row::rate(&told, "records/s", &pace, IN_MEMORY, &in_memory, 0.0)?.only_told());
+        let records_metric = metric("records");
+        rows.push(Row::rate(&records_metric, "records/s", &pace, READING, &reading, 0.0)?.for_information());
+        rows.push(Row::rate(&records_metric, "records/s", &pace, IN_MEMORY, &in_memory, 0.0)?.for_information());
         let all: Vec<f64> = ours.iter().map(|one| one.cpu.iter().sum()).collect();
-        rows.push(Row::cost(&metric("CPU for a record"), "us", &all, READING, &reading_cpu, 0.0)?.only_told());
+        rows.push(Row::cost(&metric("CPU for a record"), "us", &all, READING, &reading_cpu, 0.0)?.for_information());
         for (process, name) in ["workers", "server", "master"].into_iter().enumerate() {
             let of: Vec<f64> = ours.iter().map(|one| one.cpu[process]).collect();
             let cpu = metric(&format!("CPU for a record, {name}"));
-            rows.push(Row::within(&cpu, "us", &of, f64::INFINITY)?.only_told());
+            rows.push(Row::within(&cpu, "us", &of, f64::INFINITY)?.for_information());
         }
     }
     for (phase, name) in PHASES.into_iter().enumerate() {
         let of: Vec<f64> = spent.iter().map(|one| one[phase]).collect();
         let metric = format!("a batch of {} of one worker, nothing overlapped: {name}", job::BATCH);
-        rows.push(Row::within(&metric, "ms", &of, f64::INFINITY)?.only_told());
+        rows.push(Row::within(&metric, "ms", &of, f64::INFINITY)?.for_information());
     }
     Ok(rows)
 }

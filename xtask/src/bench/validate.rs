@@ -1,5 +1,5 @@
-//! How long a user waits to learn whether the example manifests are right: `flexor validate`, which needs no cluster,
-//! against kubectl's server-side dry run on a cluster with our definitions installed.
+//! How long a user waits for a verdict on the example manifests: `flexor validate`, which needs no cluster, against
+//! kubectl's server-side dry run on a cluster with our definitions installed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub(super) fn run(repeats: u32) -> Result<Vec<Row>> {
         timed(command)
     };
     let peer = || timed(cluster.kubectl(["apply", "--dry-run=server", "--recursive", "-f", "examples"]));
-    // The first round fills caches on both sides and tells whether both can do it at all.
+    // The first round fills caches on both sides and shows whether both work at all.
     ours()?;
     peer()?;
     let (mut our_times, mut peer_times) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
-//! The process in the background that owns the cluster between `up` and `down`.
+//! The background process that owns the cluster between `up` and `down`.
 //!
-//! The cluster lives as long as its state file: `down` removes the file and waits for the lock. So no process
-//! id is acted upon that could be another's by now, and a wiped cache folder ends the cluster too.
+//! The cluster lives as long as its state file: `down` removes the file and waits for the lock. No command therefore
+//! signals a process id that the kernel may have reused, and a wiped cache folder also ends the cluster.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -16,12 +16,12 @@ use flexor_testbed::{Cluster, ClusterConfig};
 use super::NodeArgs;
 use super::state::{ClusterFiles, ClusterState};
 
-/// What the holder prints when the cluster can be used.
+/// The line that the holder prints when the cluster is usable.
 const READY: &str = "ready";
-/// How often the holder looks whether it should end, and `down` whether it has.
+/// How often the holder checks whether it should end, and `down` whether it has.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const END_DEADLINE: Duration = Duration::from_secs(30);
-/// How much of its log is shown when it did not come up.
+/// How much of its log is shown when it did not start.
 const LOG_LINES: usize = 40;
 
 /// Starts a holder in the background and waits until the cluster is ready.
@@ -64,11 +64,11 @@ pub(super) fn end(files: &ClusterFiles) -> Result<()> {
     Ok(())
 }
 
-/// Owns a cluster until its state file is gone.
+/// Owns a cluster until its state file is removed.
 pub(super) fn hold(files: &ClusterFiles, config: ClusterConfig) -> Result<()> {
     let lock = files.lock_file()?;
     lock.try_lock().context("another process holds the cluster")?;
-    // A holder that was killed leaves its state behind; it is nobody's from here on.
+    // A killed holder leaves its state behind; it has no owner any more.
     let _ = fs::remove_file(files.state());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let cluster = runtime.block_on(Cluster::start(config))?;
@@ -77,7 +77,7 @@ pub(super) fn hold(files: &ClusterFiles, config: ClusterConfig) -> Result<()> {
     while files.state().exists() {
         sleep(LOOK_INTERVAL);
     }
-    // First the cluster, then the lock: who waits for the lock may rely on the end of the cluster.
+    // First the cluster, then the lock: a process that waits for the lock may rely on the end of the cluster.
     drop(cluster);
     drop(lock);
     Ok(())

@@ -1,4 +1,4 @@
-//! What a cluster of `cargo xtask cluster` is called: a word that is safe as the beginning of a file's name.
+//! The name of a cluster of `cargo xtask cluster`: a word that is safe as the beginning of a file name.
 
 use std::fmt;
 use std::str::FromStr;

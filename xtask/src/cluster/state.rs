@@ -1,8 +1,8 @@
-//! What is written down about a cluster of `cargo xtask cluster`, and where.
+//! The state file of a cluster of `cargo xtask cluster`, and its path.
 //!
-//! The files lie in the cache folder, next to the built tools: the state itself, a lock that the holder holds as long
-//! as it lives (the kernel takes it away however the holder ended), and the holder's log. Each begins with the name of
-//! its cluster.
+//! The files are in the cache folder, next to the built tools: the state itself, a lock that the holder holds as long
+//! as it lives (the kernel releases it however the holder ended), and the holder's log. Each file name begins with the
+//! name of its cluster.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -34,7 +34,7 @@ pub(super) struct ClusterState {
     pub(super) kubectl_dir: PathBuf,
     /// As root, a process in the cluster's namespaces.
     pub(super) namespace_pid: Option<u32>,
-    /// The process that holds it: told to people, never acted upon.
+    /// The process that holds it: shown to people, never signalled.
     holder_pid: u32,
     /// The checkout that it was started from.
     checkout: PathBuf,
@@ -122,7 +122,7 @@ impl ClusterFiles {
 }
 
 impl ClusterState {
-    /// How to reach `cluster`, which this process holds.
+    /// The addresses of `cluster`, which this process holds.
     pub(super) fn of(cluster: &Cluster) -> Result<Self> {
         Ok(Self {
             kubeconfig: cluster.kubeconfig().to_owned(),
@@ -135,7 +135,7 @@ impl ClusterState {
         })
     }
 
-    /// How long it is up and who started it.
+    /// Its age and its owner.
     pub(super) fn origin(&self) -> String {
         let (checkout, pid) = (self.checkout.display(), self.holder_pid);
         // A clock that was set back makes it as young as can be.
@@ -176,7 +176,7 @@ impl ClusterState {
     }
 }
 
-/// A time span as people say it.
+/// A duration in words.
 fn in_words(age: Duration) -> String {
     match age.as_secs() {
         seconds @ ..120 => format!("{seconds} seconds"),
@@ -185,7 +185,7 @@ fn in_words(age: Duration) -> String {
     }
 }
 
-/// The path as one word of a shell.
+/// The path, quoted for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_origin_tells_how_long_from_where_and_by_whom() {
+    fn the_origin_names_age_checkout_and_holder() {
         let origin = state(None).origin();
         assert!(origin.starts_with("for "), "{origin}");
         assert!(origin.ends_with(" hours, started from /src/flexor and held by process 4711"), "{origin}");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_understands_the_lines() {
+    fn the_printed_lines_are_valid_shell() {
         let script = format!("{}printf %s \"$KUBECONFIG\"", state(None).shell_lines());
         let answer = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
         assert_eq!(String::from_utf8(answer.stdout).unwrap(), "/tmp/it's/kubeconfig");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_state_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let files = files_in(folder.path(), "a");
         files.write(&state(Some(7))).unwrap();

@@ -1,4 +1,4 @@
-//! Tells a story line by line, each with the time since it began.
+//! Prints a story line by line, each with the time since its start.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -9,7 +9,7 @@ use flexor_testbed::flexor_processes::{Decision, Member, RunStatus};
 pub(super) struct Narrator {
     begun: Instant,
     chapters: u32,
-    /// What people call the nodes, by the names that the master has for them.
+    /// Readable names of the nodes, by the master's names.
     nodes: BTreeMap<String, String>,
 }
 
@@ -25,12 +25,12 @@ impl Narrator {
         println!("\n{}. {title}", self.chapters);
     }
 
-    /// One thing that happened.
+    /// Prints one event.
     pub(super) fn tell(&self, text: &str) {
         println!("{:>7.1} s  {text}", self.begun.elapsed().as_secs_f64());
     }
 
-    /// Something that explains the line before.
+    /// Prints an explanation of the line before.
     pub(super) fn aside(&self, text: &str) {
         println!("           {text}");
     }
@@ -41,10 +41,10 @@ impl Narrator {
         self.nodes.extend(status.members.iter().filter_map(named));
     }
 
-    /// What the master decided after `moment`, in its own words.
+    /// Prints the master's decisions after `moment`, in its own words.
     pub(super) fn decisions(&self, decisions: &[Decision], moment: SystemTime) {
         self.aside("what the master decided (/api/events):");
-        // Who leaves a world to join the next is told by its joining.
+        // A node that leaves a world to join the next is shown by its join.
         for decision in decisions.iter().filter(|decision| decision.what != "left") {
             if let Ok(after) = decision.at.duration_since(moment) {
                 lines(decision, after).iter().for_each(|line| self.aside(&self.with_names(line)));
@@ -58,7 +58,7 @@ impl Narrator {
     }
 }
 
-/// A decision in one line, and one more for each thing that has to be known with it.
+/// A decision in one line, and one more for each important detail.
 fn lines(decision: &Decision, after: Duration) -> Vec<String> {
     let what = match decision.what.as_str() {
         "roundComplete" => "new world",

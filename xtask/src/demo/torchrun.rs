@@ -1,4 +1,4 @@
-//! The demo of stock torchrun: one job, and what happens to it.
+//! The demo of stock torchrun: one job under several faults.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,13 +13,13 @@ use flexor_testbed::flexor_processes::{Decision, JobNode, Master, MasterConfig};
 use flexor_testbed::torchrun::AgentConfig;
 
 use super::narrator::Narrator;
-use super::training::{Mark, Progress};
+use super::progress::{LogPosition, Progress};
 use crate::compile;
 use crate::tree::project_root;
 
 /// The name of the job.
 const JOB: &str = "digits";
-/// How long any one thing may take before the demo says that it failed.
+/// The deadline of each step of the demo.
 const DEADLINE: Duration = Duration::from_secs(120);
 /// How long the master is away.
 const OUTAGE: Duration = Duration::from_secs(5);
@@ -84,21 +84,21 @@ impl<'a> Job<'a> {
         narrator.chapter("A master and three nodes");
         let master = self.master.grpc().to_owned();
         narrator.tell(&format!("flexor master --job {JOB} --nnodes 2:3   (try: curl {master}/api/status)"));
-        let mark = Mark::of(&self.nodes);
+        let mark = LogPosition::of(&self.nodes);
         for number in 0..3 {
             self.add_node(number)?;
             narrator.tell(&format!("node-{number}: flexor sidecar, torchrun train.py"));
         }
         let steps = mark.await_steps(&self.nodes, DEADLINE, |progress| progress.step >= 20)?;
         self.meet(narrator)?;
-        narrator.tell(&format!("they train together: {}", told(&steps)));
+        narrator.tell(&format!("they train together: {}", describe_steps(&steps)));
         Ok(())
     }
 
     fn lose_rank_zero(&mut self, narrator: &mut Narrator) -> Result<()> {
         narrator.chapter("The node of rank 0 is killed: torchrun, worker and sidecar, all with SIGKILL");
         let leader = self.position_of_rank_zero()?;
-        let (mark, moment) = (Mark::of(&self.nodes), SystemTime::now());
+        let (mark, moment) = (LogPosition::of(&self.nodes), SystemTime::now());
         let victim = self.nodes.remove(leader);
         victim.kill();
         narrator.tell(&format!("{} is gone; torchrun by itself would not come back from this", victim.agent().name()));
@@ -111,7 +111,7 @@ impl<'a> Job<'a> {
 
     fn gain_a_node(&mut self, narrator: &mut Narrator) -> Result<()> {
         narrator.chapter("Another node comes");
-        let (mark, moment) = (Mark::of(&self.nodes), SystemTime::now());
+        let (mark, moment) = (LogPosition::of(&self.nodes), SystemTime::now());
         self.add_node(3)?;
         narrator.tell("node-3 starts; the others train until it is there, then all meet again");
         let meeting = self.await_training(narrator, &mark, moment, 3)?;
@@ -123,20 +123,20 @@ impl<'a> Job<'a> {
 
     fn lose_the_master(&mut self, narrator: &mut Narrator) -> Result<()> {
         narrator.chapter("The master is killed with kill -9 and started again");
-        let mark = Mark::of(&self.nodes);
+        let mark = LogPosition::of(&self.nodes);
         self.master.kill();
         narrator.tell("the master is gone; every torchrun still talks to its sidecar");
         thread::sleep(OUTAGE);
-        let away = Mark::of(&self.nodes).await_steps(&self.nodes, DEADLINE, |_| true)?;
-        narrator.tell(&format!("{} s later they train: {}", OUTAGE.as_secs(), told(&away)));
+        let away = LogPosition::of(&self.nodes).await_steps(&self.nodes, DEADLINE, |_| true)?;
+        narrator.tell(&format!("{} s later they train: {}", OUTAGE.as_secs(), describe_steps(&away)));
         self.master.start_again()?;
         let generation = self.master.generation();
         narrator.tell(&format!("it is back on its journal, generation {generation} of the same job"));
-        // Past the time that sidecars have to come back in.
+        // After the time in which sidecars must return.
         let last = away.iter().map(|progress| progress.step).max().unwrap_or(0);
         let steps = mark.await_steps(&self.nodes, DEADLINE, |progress| progress.step > last + 30)?;
         let status = self.master.run_status()?.context("the master has forgotten the job")?;
-        narrator.tell(&format!("they train: {}; the master says {}", told(&steps), status.status.detail));
+        narrator.tell(&format!("they train: {}; the master says {}", describe_steps(&steps), status.status.detail));
         let restarted = self.nodes.iter().filter(|node| mark.starts(node) > 0).count();
         ensure!(restarted == 0, "{restarted} nodes have restarted their workers");
         narrator.aside("no worker was restarted");
@@ -145,7 +145,7 @@ impl<'a> Job<'a> {
 
     fn end(&mut self, narrator: &mut Narrator) -> Result<()> {
         narrator.chapter("The end");
-        narrator.tell("every torchrun is told to end (SIGTERM), as a cluster does");
+        narrator.tell("every torchrun gets SIGTERM, as from a cluster");
         for node in &self.nodes {
             node.agent().terminate()?;
         }
@@ -157,26 +157,27 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Waits until all nodes train in a world of this size that began after the mark, and tells how it came to be.
+    /// Waits until all nodes train in a world of this size that began after the position, and returns the times of its
+    /// formation.
     fn await_training(
         &mut self,
         narrator: &mut Narrator,
-        mark: &Mark,
+        mark: &LogPosition,
         moment: SystemTime,
         world: u32,
-    ) -> Result<Meeting> {
+    ) -> Result<Rejoin> {
         let steps = mark.await_steps(&self.nodes, DEADLINE, |progress| progress.world == world)?;
         let trained = mark.elapsed().as_secs_f64();
         self.meet(narrator)?;
         let decisions = self.master.decisions()?;
         narrator.decisions(&decisions, moment);
-        narrator.tell(&format!("they train again: {}", told(&steps)));
+        narrator.tell(&format!("they train again: {}", describe_steps(&steps)));
         let after = |decision: &Decision| decision.at.duration_since(moment).ok().map(|time| time.as_secs_f64());
         let began = decisions.iter().find_map(after).context("the master has decided nothing")?;
         let worlds = decisions.iter().filter(|decision| decision.what == "roundComplete");
         let met = worlds.filter_map(after).next_back().context("the master has made no new world")?;
         let resumed = self.nodes.first().and_then(|node| mark.resumed_at(node)).context("nobody was started again")?;
-        Ok(Meeting { began, met, resumed, trained })
+        Ok(Rejoin { began, met, resumed, trained })
     }
 
     fn add_node(&mut self, number: usize) -> Result<()> {
@@ -192,11 +193,11 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Which of the nodes has rank 0, as the master says.
+    /// The node of rank 0, by the master's status.
     fn position_of_rank_zero(&self) -> Result<usize> {
         let status = self.master.run_status()?.context("the master knows of no world")?;
         let leader = status.members.into_iter().find(|member| member.rank == Some(0)).and_then(|member| member.pod);
-        let leader = leader.context("the master knows of nobody with rank 0")?;
+        let leader = leader.context("the master knows no node of rank 0")?;
         let position = self.nodes.iter().position(|node| node.agent().name() == leader);
         position.with_context(|| format!("rank 0 is {leader}, which is no node of this demo"))
     }
@@ -211,7 +212,7 @@ impl<'a> Job<'a> {
             let file = folder.join(format!("{name}.log"));
             fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
         };
-        // What an earlier run has left there would only mislead.
+        // Leftovers of an earlier run would mislead.
         let _ = fs::remove_dir_all(folder);
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         write("master", self.master.log())?;
@@ -224,21 +225,21 @@ impl<'a> Job<'a> {
     }
 }
 
-/// How nodes met again. Times are in seconds since something happened to them.
-struct Meeting {
-    /// When the master decided the first thing about it.
+/// How nodes rejoined. Times are in seconds since the fault.
+struct Rejoin {
+    /// When the master made its first decision about it.
     began: f64,
-    /// When the new world stood.
+    /// When the new world was complete.
     met: f64,
-    /// The step of the checkpoint from which they went on.
+    /// The step of the checkpoint from which they resumed.
     resumed: u64,
     /// When they made a step.
     trained: f64,
 }
 
-impl Meeting {
+impl Rejoin {
     fn tell_the_rest(&self, narrator: &Narrator) {
-        let Meeting { met, resumed, trained, .. } = self;
+        let Rejoin { met, resumed, trained, .. } = self;
         narrator.aside(&format!(
             "and trained on from the checkpoint of step {resumed} {:.1} s later, when Python had imported torch",
             trained - met
@@ -247,7 +248,7 @@ impl Meeting {
 }
 
 /// Where a world is, in one line.
-fn told(steps: &[Progress]) -> String {
+fn describe_steps(steps: &[Progress]) -> String {
     let Some(first) = steps.iter().min_by_key(|progress| progress.rank) else {
         return "nobody".to_owned();
     };

@@ -65,7 +65,7 @@ fn spelled(arg: &Arg) -> String {
     }
 }
 
-/// The help of an argument with what is chosen by default and what can be chosen.
+/// The help of an argument with its default and its possible values.
 fn meaning(arg: &Arg) -> String {
     let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let mut parts = vec![help.replace("\n\n", "\n")];
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_things_stay_hidden_and_global_options_stand_once() {
+    fn hidden_commands_stay_hidden_and_global_options_appear_once() {
         let page = page(sample());
         assert!(!page.contains("inner") && !page.contains("--secret") && !page.contains("--help"), "{page}");
         assert_eq!(page.matches("`-v, --verbose`").count(), 1);

@@ -3,7 +3,7 @@
 /// At most this many lines of either side are shown.
 const SHOWN: usize = 10;
 
-/// The lines between the common beginning and the common end: `-` is what is there, `+` what should be.
+/// The lines between the common beginning and the common end: `-` is the current text, `+` the wanted one.
 pub(super) fn shown(current: &str, wanted: &str) -> String {
     let (current, wanted): (Vec<_>, Vec<_>) = (current.lines().collect(), wanted.lines().collect());
     let start = current.iter().zip(&wanted).take_while(|(a, b)| a == b).count();
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_shown() {
+    fn only_differing_lines_are_shown() {
         assert_eq!(shown("a\nb\nc\n", "a\nx\ny\nc\n"), "  line 2\n  - b\n  + x\n  + y");
         assert_eq!(shown("a\nb\n", "a\n"), "  line 2\n  - b");
     }

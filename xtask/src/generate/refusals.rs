@@ -1,8 +1,8 @@
-//! `docs/reference/refusals.md`: the manifests of `testdata/bad/`, who refuses each, and with which words.
+//! `docs/reference/refusals.md`: the manifests of `testdata/bad/`, which program refuses each, and its message.
 //!
-//! The first line of such a file says who must refuse it and why: `# both: …` where the API server does it too,
-//! `# local only: …` where only `flexor validate` can see it. Tests hold both to it, dialect by dialect; so a file that
-//! no test would come across is refused here.
+//! The first line of such a file names the program that must refuse it and the reason: `# both: …` where the API server
+//! does too, `# local only: …` where only `flexor validate` can find the error. Tests check both, dialect by dialect.
+//! This page therefore refuses a file that no test would read.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn row(tree: &Tree, path: &Path) -> Result<Vec<String>> {
     let report = manifest::check(text.as_bytes());
     let errors: Vec<_> = report.findings().filter(|finding| finding.is_error()).collect();
     ensure!(!errors.is_empty(), "flexor finds nothing wrong with it");
-    let said = errors.iter().map(|finding| {
+    let output = errors.iter().map(|finding| {
         let line = finding.at.map(|at| format!("line {}: ", at.line)).unwrap_or_default();
         format!("{line}{finding}")
     });
@@ -59,11 +59,11 @@ fn row(tree: &Tree, path: &Path) -> Result<Vec<String>> {
         format!("[{}](../../{})", name.display(), path.display()),
         refused_by.to_owned(),
         wrong.to_owned(),
-        said.collect::<Vec<_>>().join("\n"),
+        output.collect::<Vec<_>>().join("\n"),
     ])
 }
 
-/// Who refuses the manifest and why, from its first line.
+/// The program that refuses the manifest and the reason, from its first line.
 fn claim(text: &str) -> Result<(&'static str, &str)> {
     let first = text.lines().next().unwrap_or_default();
     let claims = [("# both:", "both"), ("# local only:", "`flexor validate`")];
@@ -74,15 +74,15 @@ fn claim(text: &str) -> Result<(&'static str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     fn rendered(text: &str) -> Result<String> {
-        let files = render(&MadeUp::with(&[("testdata/bad/edl/case.yaml", text)]).tree())?;
+        let files = render(&TestFolder::with(&[("testdata/bad/edl/case.yaml", text)]).tree())?;
         Ok(files[0].1.clone())
     }
 
     #[test]
-    fn a_bad_manifest_is_listed_with_what_is_said_about_it() {
+    fn a_bad_manifest_is_listed_with_its_messages() {
         let page = rendered("# local only: a key stands twice\nkind: A\nkind: B\n").unwrap();
         let row = page.lines().last().unwrap();
         let start = "| [edl/case](../../testdata/bad/edl/case.yaml) | `flexor validate` | a key stands twice | ";
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_manifest_that_no_test_would_read_is_an_error() {
         for path in ["testdata/bad/dlrovr/case.yaml", "testdata/bad/case.yaml", "testdata/bad/edl/case.yml"] {
-            let folder = MadeUp::with(&[(path, "# both: a key stands twice\nkind: A\nkind: B\n")]);
+            let folder = TestFolder::with(&[(path, "# both: a key stands twice\nkind: A\nkind: B\n")]);
             let error = render(&folder.tree()).unwrap_err().to_string();
             assert!(error.starts_with(path) && error.contains("dlrover, edl"), "{error}");
         }

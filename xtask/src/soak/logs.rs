@@ -1,7 +1,7 @@
-//! Keeps the logs of all pods of a laptop cluster, which are gone with their pods otherwise.
+//! Keeps the logs of all pods of a laptop cluster, which are otherwise removed with their pods.
 //!
-//! A second name is given to every log as soon as it is seen, so that nothing is copied and nothing is missing but what is
-//! printed by a pod that lives for less than a look takes.
+//! Each log gets a hard link as soon as it is found, so nothing is copied. Only the log of a pod that lives for less
+//! than one polling interval is lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ pub(super) struct KeptLogs {
 }
 
 impl KeptLogs {
-    /// Keeps in `logs` what the pods of the cluster in `home` print.
-    pub(super) fn of(home: &Path, logs: PathBuf) -> Self {
+    /// Keeps the logs of the pods of the cluster in `state_dir` in the folder `logs`.
+    pub(super) fn of(state_dir: &Path, logs: PathBuf) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let (pods, is_over) = (home.join("pods"), Arc::clone(&over));
+        let (pods, is_over) = (state_dir.join("pods"), Arc::clone(&over));
         let looker = thread::spawn(move || {
             let _ = fs::create_dir_all(&logs);
             while !is_over.load(Ordering::Relaxed) {
@@ -43,7 +43,7 @@ impl Drop for KeptLogs {
     }
 }
 
-/// Names every log that has no second name. Pods may come and go meanwhile, so nothing here can be counted on.
+/// Links every log that has no link yet. Pods may start and end meanwhile, so every file may vanish.
 fn look(pods: &Path, logs: &Path) {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     for pod in entries(pods) {
@@ -68,13 +68,13 @@ mod tests {
     #[test]
     fn a_log_outlives_its_pod() {
         let folder = tempfile::tempdir().unwrap();
-        let (home, logs) = (folder.path().join("home"), folder.path().join("logs"));
-        let pod = home.join("pods/0123456789");
+        let (state_dir, logs) = (folder.path().join("home"), folder.path().join("logs"));
+        let pod = state_dir.join("pods/0123456789");
         fs::create_dir_all(pod.join("logs")).unwrap();
         fs::write(pod.join("pod.json"), r#"{"name":"worker-0"}"#).unwrap();
         fs::write(pod.join("logs/main.log"), "hello").unwrap();
         fs::create_dir(&logs).unwrap();
-        look(&home.join("pods"), &logs);
+        look(&state_dir.join("pods"), &logs);
         fs::remove_dir_all(pod).unwrap();
         assert_eq!(fs::read_to_string(logs.join("worker-0.01234567.main.log")).unwrap(), "hello");
     }

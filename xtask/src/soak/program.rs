@@ -1,4 +1,4 @@
-//! The jobs that are soaked: examples that users run, made to last, and what must be true when they have ended well.
+//! The jobs of the soak: examples for users, made longer, and what must be true after they succeed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,14 +30,15 @@ pub(super) enum Program {
     Dlrover,
     /// `examples/torch-mnist/torchelastic.yaml`: stock torchrun in a TorchElastic job.
     TorchElastic,
-    /// `examples/quickstart.yaml` as it is: parameter servers that keep everything once, and are spared.
+    /// `examples/quickstart.yaml` unchanged: a replication factor of one, so its servers get only short stops.
     Quickstart,
-    /// The same with everything kept twice, so that servers are harmed too.
-    QuickstartCopies,
+    /// The same with a replication factor of two, so its servers get all faults.
+    QuickstartReplicated,
 }
 
 impl Program {
-    const ALL: [Self; 5] = [Self::Shell, Self::Dlrover, Self::TorchElastic, Self::Quickstart, Self::QuickstartCopies];
+    const ALL: [Self; 5] =
+        [Self::Shell, Self::Dlrover, Self::TorchElastic, Self::Quickstart, Self::QuickstartReplicated];
 
     /// In turns: a shell script, PyTorch, and parameter servers; the two kinds of each of these take turns as well.
     pub(super) fn of_seed(seed: u64) -> Self {
@@ -46,21 +47,21 @@ impl Program {
             1 => Program::Dlrover,
             4 => Program::TorchElastic,
             2 => Program::Quickstart,
-            _ => Program::QuickstartCopies,
+            _ => Program::QuickstartReplicated,
         }
     }
 
     pub(super) fn needs_torch(self) -> bool {
         match self {
-            Program::Shell | Program::Quickstart | Program::QuickstartCopies => false,
+            Program::Shell | Program::Quickstart | Program::QuickstartReplicated => false,
             Program::Dlrover | Program::TorchElastic => true,
         }
     }
 
-    /// How many acts there are in a second.
+    /// How many faults are injected per second.
     pub(super) fn rate(self) -> &'static str {
         match self {
-            Program::Shell | Program::QuickstartCopies => "0.3",
+            Program::Shell | Program::QuickstartReplicated => "0.3",
             // It is over soon.
             Program::Quickstart => "0.5",
             // It takes a dozen seconds to start.
@@ -79,7 +80,7 @@ impl Program {
             Program::TorchElastic => ("torch-mnist/torchelastic.yaml", vec![slower]),
             Program::Quickstart => ("quickstart.yaml", vec![]),
             // Small batches, because it is quick.
-            Program::QuickstartCopies => (
+            Program::QuickstartReplicated => (
                 "quickstart.yaml",
                 vec![
                     ("\nspec:\n", "\nspec:\n  flexor:\n    psReplicationFactor: 2\n"),
@@ -97,7 +98,7 @@ impl Program {
         Ok(text)
     }
 
-    /// What must be true of the folder that a job was run in to a good end.
+    /// Checks the folder of a job that has succeeded.
     pub(super) fn check(self, folder: &Path, torch: Option<&Torch>) -> Result<()> {
         match self {
             Program::Shell => every_record_is_written(&folder.join("out")),
@@ -107,7 +108,7 @@ impl Program {
                 the_model_is_good(folder, NEAR_THE_BEST)?;
                 every_click_is_learnt(folder)
             }
-            Program::QuickstartCopies => the_model_is_good(folder, NEAR_THE_BEST_OF_LESS),
+            Program::QuickstartReplicated => the_model_is_good(folder, NEAR_THE_BEST_OF_LESS),
         }
     }
 }
@@ -128,9 +129,9 @@ fn every_record_is_written(out: &Path) -> Result<()> {
 fn every_step_is_learnt(folder: &Path, checkpoint: &str, torch: Option<&Torch>) -> Result<()> {
     let torch = torch.context("torch is not there")?;
     let script = format!("import torch; print(torch.load('{checkpoint}')['progress']['step'])");
-    let told = std::process::Command::new(torch.python()).args(["-c", &script]).current_dir(folder).output()?;
-    let steps = String::from_utf8_lossy(&told.stdout);
-    ensure!(steps.trim() == STEPS, "the model has learnt {:?} steps, not {STEPS}", steps.trim());
+    let python = std::process::Command::new(torch.python()).args(["-c", &script]).current_dir(folder).output()?;
+    let steps = String::from_utf8_lossy(&python.stdout);
+    ensure!(steps.trim() == STEPS, "the model has trained {:?} steps, not {STEPS}", steps.trim());
     Ok(())
 }
 
@@ -142,7 +143,7 @@ fn every_click_is_learnt(folder: &Path) -> Result<()> {
 }
 
 fn the_model_is_good(folder: &Path, near: f64) -> Result<()> {
-    let best = read(folder, "quickstart.truth.json")?["best_auc"].as_f64().context("nobody knows the best AUC")?;
+    let best = read(folder, "quickstart.truth.json")?["best_auc"].as_f64().context("the best AUC is unknown")?;
     let report = read(folder, "report/report.json")?;
     let job = &report["jobs"][0];
     let found = job["learning"]["test"]["auc"].as_f64().context("the report has no AUC of the test data")?;
@@ -164,7 +165,7 @@ impl fmt::Display for Program {
             Program::Dlrover => "dlrover",
             Program::TorchElastic => "torchelastic",
             Program::Quickstart => "quickstart",
-            Program::QuickstartCopies => "quickstart-copies",
+            Program::QuickstartReplicated => "quickstart-copies",
         })
     }
 }
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_with_parameter_servers_is_held_to_its_books_and_its_model() {
+    fn a_job_with_parameter_servers_must_match_its_ledger_and_its_model() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
         fs::create_dir(path.join("report")).unwrap();
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_can_be_made_to_last() {
+    fn the_examples_can_be_made_longer() {
         let examples = crate::tree::project_root().unwrap().join("examples");
         for program in Program::ALL {
             program.manifest(&examples).unwrap();

@@ -1,4 +1,4 @@
-//! One job under one seed: run in a folder of its own, given so much time, looked at, and kept if it did not do well.
+//! One job under one seed: runs it in its own folder with a deadline, checks it, and keeps the folder of a failure.
 
 use std::env;
 use std::fmt;
@@ -20,7 +20,6 @@ use super::program::Program;
 const DEADLINE: Duration = Duration::from_secs(240);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What is tried.
 pub(super) struct Trial<'a> {
     pub(super) seed: u64,
     pub(super) program: Program,
@@ -29,19 +28,18 @@ pub(super) struct Trial<'a> {
     pub(super) torch: Option<&'a Torch>,
 }
 
-/// What came of it.
+/// The outcome of a trial.
 pub(super) struct Outcome {
     name: String,
     took: Duration,
-    /// How many acts were done.
-    acts: usize,
+    faults: usize,
     wrong: Option<String>,
     /// The folder of a job that did not do well.
     pub(super) kept: Option<PathBuf>,
 }
 
 impl Trial<'_> {
-    /// Runs the job in a folder below `kept`, which is removed if all is well.
+    /// Runs the job in a folder below `kept`, which is removed after a success.
     pub(super) fn run(&self, kept: &Path) -> Result<Outcome> {
         let name = format!("{}-{}", self.program, self.seed);
         let folder = kept.join(&name);
@@ -55,19 +53,19 @@ impl Trial<'_> {
         let wrong = self.end_well(&folder).err().map(|error| format!("{error:#}"));
         let took = began.elapsed();
         let printed = fs::read_to_string(folder.join("run.out")).unwrap_or_default();
-        let acts =
+        let faults =
             printed.lines().filter(|line| line.contains("FaultInjected: ") && !line.contains(": missed, ")).count();
         if wrong.is_none() {
             fs::remove_dir_all(&folder)?;
         }
         let kept = wrong.is_some().then_some(folder);
-        Ok(Outcome { name, took, acts, wrong, kept })
+        Ok(Outcome { name, took, faults, wrong, kept })
     }
 
-    /// Runs the job; an error says what is wrong with how it ended.
+    /// Runs the job; the error names the problem with its end.
     fn end_well(&self, folder: &Path) -> Result<()> {
         let logs = KeptLogs::of(&folder.join("home"), folder.join("logs"));
-        let mut run = Running(self.command(folder)?.spawn().context("cannot start flexor")?);
+        let mut run = RunningJob(self.command(folder)?.spawn().context("cannot start flexor")?);
         let ended = run.wait_for(DEADLINE)?;
         drop(logs);
         ensure!(ended.success(), "flexor run ended with {ended}: {}", last_line(folder));
@@ -103,18 +101,18 @@ impl Trial<'_> {
     }
 }
 
-/// What the report says of records, where there are any: all of them are accounted for.
+/// Checks that all records are accounted for, where the report has any.
 fn ensure_books_are_right(folder: &Path) -> Result<()> {
     let report: Value = serde_json::from_slice(&fs::read(folder.join("report/report.json")).context("no report")?)?;
     for job in report["jobs"].as_array().context("the report has no jobs")? {
         let records = &job["records"];
         let sound = records.is_null() || (records["lost"] == 0 && records["expected"] == records["accounted"]);
-        ensure!(sound, "the books are wrong: {records}");
+        ensure!(sound, "the ledger does not add up: {records}");
     }
     Ok(())
 }
 
-/// How to do again what a kept folder tells of.
+/// The command that replays a kept folder.
 pub(super) fn again(folder: &Path, flexor: &Path) -> String {
     let run = "run job.yaml --state-dir home --ephemeral --chaos @report/chaos.json";
     format!("cd {} && rm -rf out *.pt *.csv *.truth.json home && {} {run}", folder.display(), flexor.display())
@@ -127,9 +125,9 @@ fn last_line(folder: &Path) -> String {
 }
 
 /// `flexor run`; killed when dropped, and its pods end with it.
-struct Running(Child);
+struct RunningJob(Child);
 
-impl Running {
+impl RunningJob {
     fn wait_for(&mut self, deadline: Duration) -> Result<ExitStatus> {
         let until = Instant::now() + deadline;
         while Instant::now() < until {
@@ -142,7 +140,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningJob {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -152,7 +150,7 @@ impl Drop for Running {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.wrong.is_none() { "well" } else { "FAILED" };
-        write!(f, "{:<18} {verdict:<6} {:>5.1} s, {} acts", self.name, self.took.as_secs_f64(), self.acts)?;
+        write!(f, "{:<18} {verdict:<6} {:>5.1} s, {} faults", self.name, self.took.as_secs_f64(), self.faults)?;
         match &self.wrong {
             Some(wrong) => write!(f, ": {wrong}"),
             None => Ok(()),

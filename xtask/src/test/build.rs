@@ -1,4 +1,4 @@
-//! The test programs of the workspace, compiled once. Running them is [`super::program`]'s part.
+//! Compiles the test programs of the workspace, once. [`super::program`] runs them.
 
 use std::path::{Path, PathBuf};
 
@@ -17,12 +17,12 @@ pub(super) struct TestProgram {
     pub(super) executable: PathBuf,
     /// The package's folder: where cargo runs its tests too.
     pub(super) folder: PathBuf,
-    /// The checkout, which a test program must not remember from the time it was compiled: another one with the same
-    /// target folder may have compiled it.
+    /// The checkout. A test program must not remember it from compile time: another checkout with the same target
+    /// folder may have compiled it.
     pub(super) checkout: PathBuf,
 }
 
-/// Where a test program's sources stand.
+/// Where a test program's sources are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProgramKind {
     /// Tests inside a library or a binary.
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn integration_tests_and_unit_tests_are_told_apart() {
+    fn integration_tests_and_unit_tests_are_distinguished() {
         let integration = program("test", "it", true).unwrap();
         assert_eq!((integration.kind, integration.target.as_str()), (ProgramKind::Integration, "it"));
         let unit = program("lib", "flexor_model", true).unwrap();

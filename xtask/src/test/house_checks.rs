@@ -20,7 +20,7 @@ pub(super) fn run(filter: Option<&str>) -> Result<Vec<Outcome>> {
             return;
         }
         let started = Instant::now();
-        // A check that cannot be made is a failure of that check, not of the whole run.
+        // A check that cannot run is a failure of that check, not of the run.
         let complaints = complaints().unwrap_or_else(|error| vec![format!("{error:#}")]);
         let verdict = if complaints.is_empty() { Verdict::Passed } else { Verdict::Failed };
         if verdict == Verdict::Failed {

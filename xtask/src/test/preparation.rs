@@ -1,4 +1,4 @@
-//! What the tests of a tier take from the cache is made before they run, so that no test's time holds it.
+//! Fills the cache before the tests of a tier run, so that no test's time includes it.
 
 use std::time::{Duration, Instant};
 
@@ -8,22 +8,21 @@ use flexor_testbed::{Dlrover, PythonError, Tools, ToolsError, Torch};
 use super::report::{Outcome, Verdict};
 use super::tier::Tier;
 
-/// Something that is built or installed once.
+/// A build or installation that happens once.
 struct Preparation {
     what: &'static str,
-    make: fn() -> Made,
+    make: fn() -> PreparationOutcome,
 }
 
 /// How that went.
-enum Made {
+enum PreparationOutcome {
     Ready,
-    /// The machine lacks what it is made with. The tests are still run, and each says itself that it was skipped.
+    /// The machine lacks a requirement. The tests still run, and each reports itself as skipped.
     Impossible(String),
     Failed(Error),
 }
 
-/// Makes sure that everything for `tier` is there. Where it cannot be had, the answer is a failure to report in place
-/// of the tier.
+/// Prepares everything for `tier`. A failure is reported in place of the tier.
 pub(super) fn prepare(tier: Tier) -> Result<(), Outcome> {
     let preparations: &[Preparation] = match tier {
         Tier::Unit | Tier::Local | Tier::Node => &[],
@@ -41,17 +40,17 @@ impl Preparation {
         let what = self.what;
         let started = Instant::now();
         match (self.make)() {
-            Made::Ready => {
+            PreparationOutcome::Ready => {
                 if started.elapsed() > Duration::from_secs(1) {
                     println!("prepare {what}: {:.1} s", started.elapsed().as_secs_f64());
                 }
                 Ok(())
             }
-            Made::Impossible(reason) => {
+            PreparationOutcome::Impossible(reason) => {
                 println!("prepare {what}: not possible, its tests are skipped: {reason}");
                 Ok(())
             }
-            Made::Failed(error) => {
+            PreparationOutcome::Failed(error) => {
                 let output = format!("{error:#}");
                 println!("---- FAILED to prepare {what}; its tests are not run\n{output}\n----");
                 Err(Outcome {
@@ -66,19 +65,19 @@ impl Preparation {
     }
 }
 
-fn built() -> Made {
+fn built() -> PreparationOutcome {
     match Tools::ensure() {
-        Ok(_) => Made::Ready,
-        Err(error @ ToolsError::GoMissing { .. }) => Made::Impossible(error.to_string()),
-        Err(error) => Made::Failed(error.into()),
+        Ok(_) => PreparationOutcome::Ready,
+        Err(error @ ToolsError::GoMissing { .. }) => PreparationOutcome::Impossible(error.to_string()),
+        Err(error) => PreparationOutcome::Failed(error.into()),
     }
 }
 
-fn installed<T>(environment: Result<T, PythonError>) -> Made {
+fn installed<T>(environment: Result<T, PythonError>) -> PreparationOutcome {
     match environment {
-        Ok(_) => Made::Ready,
-        Err(error @ PythonError::PythonMissing { .. }) => Made::Impossible(error.to_string()),
-        Err(error) => Made::Failed(error.into()),
+        Ok(_) => PreparationOutcome::Ready,
+        Err(error @ PythonError::PythonMissing { .. }) => PreparationOutcome::Impossible(error.to_string()),
+        Err(error) => PreparationOutcome::Failed(error.into()),
     }
 }
 
@@ -89,10 +88,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_fails_stops_the_tier() {
-        assert!(Preparation { what: "it", make: || Made::Ready }.run().is_ok());
-        assert!(Preparation { what: "it", make: || Made::Impossible("needs Python".into()) }.run().is_ok());
-        let failed = Preparation { what: "it", make: || Made::Failed(anyhow!("disk full")) }.run().unwrap_err();
+    fn only_a_failed_preparation_stops_the_tier() {
+        assert!(Preparation { what: "it", make: || PreparationOutcome::Ready }.run().is_ok());
+        assert!(
+            Preparation { what: "it", make: || PreparationOutcome::Impossible("needs Python".into()) }.run().is_ok()
+        );
+        let failed =
+            Preparation { what: "it", make: || PreparationOutcome::Failed(anyhow!("disk full")) }.run().unwrap_err();
         assert_eq!((failed.test.as_str(), failed.output.as_str()), ("it can be had", "disk full"));
     }
 }

@@ -1,8 +1,7 @@
-//! Runs one test program and listens to what it says about each test.
+//! Runs one test program and reads its event for each test.
 //!
-//! A test is chosen by its exact path, so that a name that contains another picks nothing extra. A program that goes
-//! silent or dies takes nothing with it: the tests it had not finished count as failed. Adding up is
-//! [`super::report`]'s part.
+//! A test is chosen by its exact path, so that a name that contains another picks nothing extra. When a program hangs
+//! or dies, only the tests that it had not finished count as failed. [`super::report`] adds up.
 
 mod events;
 
@@ -20,7 +19,7 @@ use super::build::TestProgram;
 use super::report::{self, Outcome, Verdict};
 use super::tier::Tier;
 
-/// A program that says nothing for this long is ended.
+/// A program without output for this long is ended.
 const SILENCE: Duration = Duration::from_secs(600);
 /// How long a program may take to exit after its last test.
 const FAREWELL: Duration = Duration::from_secs(60);
@@ -35,7 +34,7 @@ impl TestProgram {
         Ok(listing.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
     }
 
-    /// Runs the given tests of this program; `say` gets a line as soon as there is something to tell.
+    /// Runs the given tests of this program; `say` gets a line for each result at once.
     pub(super) fn run(
         &self,
         flexor: &Path,
@@ -50,14 +49,14 @@ impl TestProgram {
         let events = listen(&mut child)?;
 
         let started = Instant::now();
-        let mut hearing = Hearing::new(self, tests);
+        let mut progress = RunProgress::new(self, tests);
         let silent = loop {
             match events.recv_timeout(SILENCE) {
                 Ok(Event::Finished { name, verdict, time, output }) => {
-                    let outcome = hearing.finished(name, verdict, time, output);
-                    tell(outcome, tier, say);
+                    let outcome = progress.finished(name, verdict, time, output);
+                    print_outcome(outcome, tier, say);
                 }
-                Ok(Event::Started { name }) => hearing.started(&name),
+                Ok(Event::Started { name }) => progress.started(&name),
                 Ok(Event::Noise(line)) => say(line),
                 Ok(Event::AllDone) | Err(RecvTimeoutError::Disconnected) => break false,
                 Err(RecvTimeoutError::Timeout) => break true,
@@ -69,7 +68,7 @@ impl TestProgram {
         } else {
             format!("the test program ended ({status}) before this test did")
         };
-        let outcomes = hearing.over(status, &reason, |outcome| tell(outcome, tier, say));
+        let outcomes = progress.over(status, &reason, |outcome| print_outcome(outcome, tier, say));
         let name = format!("{} {}", self.package, self.target);
         say(report::group_line(tier, &name, &outcomes, started.elapsed()));
         Ok(outcomes)
@@ -78,8 +77,8 @@ impl TestProgram {
     fn test_command(&self, flexor: &Path, tests: &[String], tier: Tier) -> Command {
         let mut command = self.command();
         command.env(flexor_model::env::BIN.name, flexor);
-        // libtest tells the time and the output of each test only in its JSON form, which it calls unstable. The
-        // toolchain is pinned, so the form cannot change under us; this variable opens it on stable.
+        // libtest prints the time and the output of each test only in its JSON format, which it calls unstable. The
+        // toolchain is pinned, so the format cannot change; this variable enables it on stable.
         command.env("RUSTC_BOOTSTRAP", "1");
         command.args(["-Z", "unstable-options", "--format=json", "--report-time", "--show-output"]);
         command.args(tier.threads().map(|threads| format!("--test-threads={threads}")));
@@ -97,17 +96,17 @@ impl TestProgram {
     }
 }
 
-/// What has been heard of the tests of one run.
-struct Hearing<'a> {
+/// The results so far of one run.
+struct RunProgress<'a> {
     program: &'a TestProgram,
     /// Tests without a result yet, and since when they run.
     open: BTreeMap<String, Option<Instant>>,
     outcomes: Vec<Outcome>,
 }
 
-impl<'a> Hearing<'a> {
-    fn new(program: &'a TestProgram, tests: &[String]) -> Hearing<'a> {
-        Hearing { program, open: tests.iter().map(|test| (test.clone(), None)).collect(), outcomes: Vec::new() }
+impl<'a> RunProgress<'a> {
+    fn new(program: &'a TestProgram, tests: &[String]) -> RunProgress<'a> {
+        RunProgress { program, open: tests.iter().map(|test| (test.clone(), None)).collect(), outcomes: Vec::new() }
     }
 
     fn started(&mut self, name: &str) {
@@ -123,8 +122,8 @@ impl<'a> Hearing<'a> {
         &self.outcomes[self.outcomes.len() - 1]
     }
 
-    /// Fails what never got a result, running tests and waiting ones alike; and the program itself, if it ended badly
-    /// although none of its tests did, by what it does at exit.
+    /// Fails the tests without a result, running and waiting ones alike. Fails the program itself if it exited with an
+    /// error although none of its tests failed.
     fn over(mut self, status: ExitStatus, reason: &str, mut each: impl FnMut(&Outcome)) -> Vec<Outcome> {
         for (name, since) in std::mem::take(&mut self.open) {
             let time = since.map_or(Duration::ZERO, |since| since.elapsed());
@@ -138,8 +137,8 @@ impl<'a> Hearing<'a> {
     }
 }
 
-/// Failures are told at once and in full; tests of the slower tiers one by one.
-fn tell(outcome: &Outcome, tier: Tier, say: &mut dyn FnMut(String)) {
+/// Prints failures at once and in full; tests of the slower tiers one by one.
+fn print_outcome(outcome: &Outcome, tier: Tier, say: &mut dyn FnMut(String)) {
     let seconds = outcome.time.as_secs_f64();
     match &outcome.verdict {
         Verdict::Failed => {
@@ -151,14 +150,14 @@ fn tell(outcome: &Outcome, tier: Tier, say: &mut dyn FnMut(String)) {
     }
 }
 
-/// Reads the program's lines on a thread of its own, so that silence can be noticed.
+/// Reads the program's lines on a separate thread, so that silence can be noticed.
 fn listen(child: &mut Child) -> Result<Receiver<Event>> {
     let output = child.stdout.take().context("the test program's output is not connected")?;
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-            let heard = Event::from_line(&String::from_utf8_lossy(&line));
-            if heard.into_iter().any(|event| sender.send(event).is_err()) {
+            let events = Event::from_line(&String::from_utf8_lossy(&line));
+            if events.into_iter().any(|event| sender.send(event).is_err()) {
                 return;
             }
         }
@@ -166,7 +165,7 @@ fn listen(child: &mut Child) -> Result<Receiver<Event>> {
     Ok(receiver)
 }
 
-/// Waits for a program whose tests are over; one that cannot leave is ended.
+/// Waits for a program whose tests are over; ends one that does not exit.
 fn wait(child: &mut Child) -> Result<ExitStatus> {
     let deadline = Instant::now() + FAREWELL;
     while Instant::now() < deadline {

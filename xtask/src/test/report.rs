@@ -1,6 +1,6 @@
-//! Adds up what the tests did and says it at the end.
+//! Adds up the results of the tests and prints them at the end.
 //!
-//! The last line is for machines too: `N passed, N failed, N skipped`, alone.
+//! The last line is also for machines: `N passed, N failed, N skipped`, alone.
 
 use std::fmt;
 use std::ops::Sub;
@@ -11,7 +11,7 @@ use super::tier::Tier;
 /// A test that takes longer is named at the end.
 const SLOW: Duration = Duration::from_secs(30);
 
-/// What became of one test.
+/// The result of one test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     Passed,
@@ -25,7 +25,7 @@ pub(super) enum Verdict {
 /// One test that was run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// The package and the target it stands in.
+    /// The package and the target of the test.
     pub(super) program: String,
     pub(super) test: String,
     pub(super) verdict: Verdict,
@@ -104,7 +104,7 @@ impl Report {
         }
     }
 
-    /// Who was slow, who was skipped and why, who failed; the totals last.
+    /// Slow tests, skipped tests with reasons, and failed tests; the totals last.
     pub(super) fn closing(&self) -> String {
         let mut text = String::new();
         let mut section = |title: &str, lines: Vec<String>| {

@@ -1,4 +1,4 @@
-//! The tiers of tests, by what they need of the machine.
+//! The tiers of tests, by their requirements on the machine.
 
 use clap::ValueEnum;
 
@@ -46,8 +46,8 @@ impl Tier {
 
     /// How many tests of one program run at once, `None` for one per core.
     ///
-    /// Tests of the later tiers mostly wait for other processes, so two cores serve four of them; peers and nodes load
-    /// the machine by themselves.
+    /// Tests of the later tiers mostly wait for other processes, so two cores serve four of them; a test of peers or
+    /// nodes loads the machine alone.
     pub(super) fn threads(self) -> Option<usize> {
         match self {
             Tier::Unit => None,

@@ -6,10 +6,10 @@
 use anyhow::Result;
 
 use super::Finding;
-use crate::packages::{self, Package, Use};
+use crate::packages::{self, DependencyKind, Package};
 use crate::tree::Tree;
 
-/// What one crate may use of ours.
+/// The dependencies that one crate may have in the workspace.
 struct Layer {
     name: &'static str,
     uses: &'static [&'static str],
@@ -46,6 +46,11 @@ const LAYERS: &[Layer] = &[
         in_tests: &[],
     },
     Layer {
+        name: "flexor-control",
+        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-client"],
+        in_tests: &["flexor-dialects"],
+    },
+    Layer {
         name: "flexor-local",
         uses: &[
             "flexor-model",
@@ -55,6 +60,7 @@ const LAYERS: &[Layer] = &[
             "flexor-client",
             "flexor-store",
             "flexor-agent",
+            "flexor-control",
         ],
         in_tests: &[],
     },
@@ -75,6 +81,7 @@ const LAYERS: &[Layer] = &[
             "flexor-store",
             "flexor-master",
             "flexor-agent",
+            "flexor-control",
             "flexor-local",
         ],
         in_tests: &["flexor-testbed"],
@@ -114,13 +121,13 @@ fn judge(package: &Package, workspace: &[Package]) -> Vec<Finding> {
         let name = dependency.name.as_str();
         let allowed = layer.uses.contains(&name);
         match dependency.used {
-            Use::Tests if allowed || layer.in_tests.contains(&name) => None,
-            Use::Normal | Use::Build if allowed => None,
-            Use::Normal | Use::Build if layer.in_tests.contains(&name) => Some(Finding::fails(
+            DependencyKind::Tests if allowed || layer.in_tests.contains(&name) => None,
+            DependencyKind::Normal | DependencyKind::Build if allowed => None,
+            DependencyKind::Normal | DependencyKind::Build if layer.in_tests.contains(&name) => Some(Finding::fails(
                 &package.name,
                 format!("may use {name} in its tests only; move it to [dev-dependencies]"),
             )),
-            Use::Normal | Use::Build | Use::Tests => Some(Finding::fails(
+            DependencyKind::Normal | DependencyKind::Build | DependencyKind::Tests => Some(Finding::fails(
                 &package.name,
                 format!("may not depend on {name}: dependencies point downwards only ({TABLE})"),
             )),
@@ -132,11 +139,11 @@ fn judge(package: &Package, workspace: &[Package]) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     /// A workspace whose crates have the given lines after their `[package]` table.
-    fn workspace(crates: &[(&str, &str)]) -> MadeUp {
-        let folder = MadeUp::with(&[("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n")]);
+    fn workspace(crates: &[(&str, &str)]) -> TestFolder {
+        let folder = TestFolder::with(&[("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n")]);
         for (name, dependencies) in crates {
             let manifest = format!("[package]\nname = \"{name}\"\nedition = \"2024\"\n{dependencies}\n");
             folder.write(&format!("crates/{name}/Cargo.toml"), &manifest);
@@ -145,7 +152,7 @@ mod tests {
         folder
     }
 
-    fn messages(folder: &MadeUp) -> Vec<String> {
+    fn messages(folder: &TestFolder) -> Vec<String> {
         check(&folder.tree()).unwrap().iter().map(Finding::to_string).collect()
     }
 
@@ -181,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_nobody_thought_about_is_told_where_to_register() {
+    fn an_unregistered_crate_fails_and_the_message_names_the_layers() {
         let messages = messages(&workspace(&[("flexor-surprise", "")]));
         assert_eq!(messages.len(), 1);
         assert!(messages[0].contains("unknown crate") && messages[0].contains(TABLE), "{messages:?}");

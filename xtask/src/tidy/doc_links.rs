@@ -1,7 +1,6 @@
-//! Links between documents resolve: the file is there, and so is the heading.
+//! Checks that links between documents resolve: the file exists, and so does the heading.
 //!
-//! Only links inside the repository are looked at; the network is never asked. Headings get the anchors GitHub gives
-//! them.
+//! Only links inside the repository are checked, without the network. Headings get the anchors that GitHub gives them.
 
 mod markdown;
 
@@ -32,7 +31,7 @@ fn is_documentation(path: &Path) -> bool {
     TOP_LEVEL.iter().any(|page| path == Path::new(page)) || FOLDERS.iter().any(|folder| path.starts_with(folder))
 }
 
-/// What is wrong with a link from `page` to `target`, if anything.
+/// The problem with a link from `page` to `target`, if any.
 fn problem(tree: &Tree, page: &Path, text: &str, target: &str) -> Result<Option<String>> {
     if target.contains("://") || target.starts_with("mailto:") {
         return Ok(None);
@@ -82,15 +81,15 @@ fn resolve(folder: &Path, link: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
-    fn messages(folder: &MadeUp) -> Vec<String> {
+    fn messages(folder: &TestFolder) -> Vec<String> {
         check(&folder.tree()).unwrap().iter().map(Finding::to_string).collect()
     }
 
     #[test]
     fn links_that_lead_somewhere_are_fine() {
-        let folder = MadeUp::with(&[
+        let folder = TestFolder::with(&[
             (
                 "README.md",
                 "# A\n[guide](docs/guide/start.md#first-steps) [us](https://x.org/y) [here](#a) [f](docs/)\n",
@@ -104,19 +103,20 @@ mod tests {
 
     #[test]
     fn a_missing_file_fails_with_its_line() {
-        let folder = MadeUp::with(&[("docs/a.md", "fine\n\n[x](gone.md)\n")]);
+        let folder = TestFolder::with(&[("docs/a.md", "fine\n\n[x](gone.md)\n")]);
         assert_eq!(messages(&folder), ["docs/a.md:3: gone.md: no such file (docs/gone.md)"]);
     }
 
     #[test]
     fn a_missing_heading_fails() {
-        let folder = MadeUp::with(&[("README.md", "[x](docs/b.md#two)\n"), ("docs/b.md", "# One\n```\n# Two\n```\n")]);
+        let folder =
+            TestFolder::with(&[("README.md", "[x](docs/b.md#two)\n"), ("docs/b.md", "# One\n```\n# Two\n```\n")]);
         assert!(messages(&folder)[0].ends_with("docs/b.md has no heading with the anchor #two"));
     }
 
     #[test]
     fn a_link_out_of_the_repository_fails() {
-        let folder = MadeUp::with(&[("docs/a.md", "[x](../../other/y.md)\n[z](/docs/a.md)\n")]);
+        let folder = TestFolder::with(&[("docs/a.md", "[x](../../other/y.md)\n[z](/docs/a.md)\n")]);
         let messages = messages(&folder);
         assert!(messages[0].contains("leads out of the repository"), "{messages:?}");
         assert!(messages[1].contains("absolute"), "{messages:?}");

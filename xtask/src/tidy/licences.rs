@@ -1,7 +1,7 @@
-//! Every package that ours are built from has a licence that lets anyone use, change and ship the result.
+//! Checks that every package in our builds has a licence that permits use, change and distribution of the result.
 //!
-//! What counts is what the package's manifest states, an [`Expression`] over names of the SPDX list. The fuzz targets
-//! are never shipped and not judged. Whether a licence's text lies in a package is not looked at.
+//! The package's manifest states the licence, an [`Expression`] over names of the SPDX list. The fuzz targets are never
+//! shipped and not checked. The check does not look for a licence's text in a package.
 
 mod expression;
 
@@ -27,7 +27,7 @@ const ALLOWED: &[&str] = &[
     "Zlib",
 ];
 
-/// One package whose licence is good enough for what it is used for.
+/// One package whose licence is acceptable for its use.
 struct Exception {
     package: &'static str,
     licence: &'static str,
@@ -58,22 +58,24 @@ fn judge(packages: &[Package], exceptions: &[Exception]) -> Vec<Finding> {
 }
 
 fn complaint(package: &Package, exceptions: &[Exception]) -> Option<Finding> {
-    let place = format!("{} {}", package.name, package.version);
+    let location = format!("{} {}", package.name, package.version);
     let Some(licence) = &package.license else {
-        return Some(Finding::fails(place, format!("names no licence; use another crate, or see {TABLES}")));
+        return Some(Finding::fails(location, format!("names no licence; use another crate, or see {TABLES}")));
     };
     let excepted = |name: &str| exceptions.iter().any(|e| e.package == package.name && e.licence == name);
     match Expression::parse(licence) {
         Ok(expression) if expression.holds(&|name| ALLOWED.contains(&name) || excepted(name)) => None,
-        Ok(_) => Some(Finding::fails(place, format!("is under {licence}; use another crate, or see {TABLES}"))),
-        Err(reason) => Some(Finding::fails(place, format!("has a licence that cannot be read, {licence}: {reason}"))),
+        Ok(_) => Some(Finding::fails(location, format!("is under {licence}; use another crate, or see {TABLES}"))),
+        Err(reason) => {
+            Some(Finding::fails(location, format!("has a licence that cannot be read, {licence}: {reason}")))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     const LISTED: Exception = Exception { package: "list", licence: "CDLA-Permissive-2.0", reason: "data" };
 
@@ -119,13 +121,13 @@ mod tests {
         let listed = package("list", Some("CDLA-Permissive-2.0"));
         assert_eq!(judge(std::slice::from_ref(&listed), &[LISTED]), []);
         let others = [listed, package("other", Some("CDLA-Permissive-2.0"))];
-        assert_eq!(judge(&others, &[LISTED])[0].place, "other 1.2.3");
-        assert_eq!(judge(&[package("list", Some("GPL-2.0-only"))], &[LISTED])[0].place, "list 1.2.3");
+        assert_eq!(judge(&others, &[LISTED])[0].location, "other 1.2.3");
+        assert_eq!(judge(&[package("list", Some("GPL-2.0-only"))], &[LISTED])[0].location, "list 1.2.3");
     }
 
     #[test]
     fn an_exception_that_nothing_needs_fails() {
-        assert_eq!(judge(&[], &[LISTED])[0].place, "list");
+        assert_eq!(judge(&[], &[LISTED])[0].location, "list");
     }
 
     #[test]
@@ -133,7 +135,7 @@ mod tests {
         let member = |name: &str, license: &str, dependencies: &str| {
             format!("[package]\nname = \"{name}\"\nedition = \"2024\"\nlicense = \"{license}\"\n{dependencies}")
         };
-        let folder = MadeUp::with(&[
+        let folder = TestFolder::with(&[
             ("Cargo.toml", &format!("[workspace]\n{}", member("a", "MIT", "[dependencies]\nb = { path = \"b\" }\n"))),
             ("src/lib.rs", ""),
             ("b/Cargo.toml", &member("b", "AGPL-3.0-only", "")),
@@ -143,7 +145,7 @@ mod tests {
                 "version = 4\n[[package]]\nname = \"a\"\nversion = \"0.0.0\"\ndependencies = [\"b\"]\n[[package]]\nname = \"b\"\nversion = \"0.0.0\"\n",
             ),
         ]);
-        let places: Vec<_> = check(&folder.tree()).unwrap().into_iter().map(|finding| finding.place).collect();
-        assert_eq!(places, ["b 0.0.0", EXCEPTIONS[0].package]);
+        let locations: Vec<_> = check(&folder.tree()).unwrap().into_iter().map(|finding| finding.location).collect();
+        assert_eq!(locations, ["b 0.0.0", EXCEPTIONS[0].package]);
     }
 }

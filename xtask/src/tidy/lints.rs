@@ -1,4 +1,5 @@
-//! Every crate of the workspace takes the workspace's lints; one that forgets compiles under laxer rules unseen.
+//! Checks that every crate of the workspace takes the workspace's lints; without them a crate would silently compile
+//! under laxer rules.
 
 use anyhow::Result;
 
@@ -33,11 +34,11 @@ fn inherits(manifest: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
-    fn crate_with(lints: &str) -> MadeUp {
+    fn crate_with(lints: &str) -> TestFolder {
         let manifest = format!("[workspace]\n[package]\nname = \"a\"\nedition = \"2024\"\n{lints}");
-        MadeUp::with(&[("Cargo.toml", &manifest), ("src/lib.rs", "")])
+        TestFolder::with(&[("Cargo.toml", &manifest), ("src/lib.rs", "")])
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! `Cargo.lock` is checked in, because a program's tests mean something only with the versions they ran with, and it
-//! names the public index alone, because a mirror's address would make the checkout work on one network only.
+//! Checks that `Cargo.lock` is checked in, because tests are meaningful only with the versions that they ran with. It
+//! may name only the public index, because a mirror's address would tie the checkout to one network.
 
 use std::path::Path;
 
@@ -33,23 +33,23 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     #[test]
     fn a_lock_file_of_public_crates_is_fine() {
         let text = format!("[[package]]\nname = \"a\"\nsource = \"{PUBLIC_INDEX}\"\n[[package]]\nname = \"ours\"\n");
-        assert_eq!(check(&MadeUp::with(&[("Cargo.lock", &text)]).tree()).unwrap(), []);
+        assert_eq!(check(&TestFolder::with(&[("Cargo.lock", &text)]).tree()).unwrap(), []);
     }
 
     #[test]
     fn a_missing_lock_file_fails() {
-        assert_eq!(check(&MadeUp::with(&[("fuzz/Cargo.lock", "")]).tree()).unwrap()[0].place, "Cargo.lock");
+        assert_eq!(check(&TestFolder::with(&[("fuzz/Cargo.lock", "")]).tree()).unwrap()[0].location, "Cargo.lock");
     }
 
     #[test]
     fn a_source_that_others_cannot_reach_fails() {
         let text = "[[package]]\nname = \"a\"\nsource = \"git+https://git.example/a\"\n";
-        let findings = check(&MadeUp::with(&[("Cargo.lock", text)]).tree()).unwrap();
-        assert_eq!(findings[0].place, "Cargo.lock:3");
+        let findings = check(&TestFolder::with(&[("Cargo.lock", text)]).tree()).unwrap();
+        assert_eq!(findings[0].location, "Cargo.lock:3");
     }
 }

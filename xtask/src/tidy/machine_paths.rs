@@ -1,6 +1,6 @@
-//! No file names a folder that exists on one person's machine only.
+//! Checks that no file names a folder of one person's machine.
 //!
-//! Such a path works for its author and for nobody else; it gets in by copying from a terminal.
+//! Such a path works only for its author; it gets in by copying from a terminal.
 
 use anyhow::Result;
 
@@ -34,27 +34,27 @@ fn names(line: &str, folder: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     #[test]
     fn relative_paths_and_addresses_are_fine() {
         let text = format!("see https://x.org{p} and a{p}b, ~{p}, $HOME{p}\n", p = PRIVATE[3]);
-        assert_eq!(check(&MadeUp::with(&[("a.md", &text)]).tree()).unwrap(), []);
+        assert_eq!(check(&TestFolder::with(&[("a.md", &text)]).tree()).unwrap(), []);
     }
 
     #[test]
-    fn a_path_of_a_home_folder_fails_wherever_it_stands() {
+    fn a_path_of_a_home_folder_fails_anywhere_in_a_file() {
         for folder in PRIVATE {
             let text = format!("fine\ncd \"{folder}me/flexor\"\n");
-            let findings = check(&MadeUp::with(&[("b.sh", &text)]).tree()).unwrap();
+            let findings = check(&TestFolder::with(&[("b.sh", &text)]).tree()).unwrap();
             assert_eq!(findings.len(), 1, "{folder}");
-            assert_eq!(findings[0].place, "b.sh:2");
+            assert_eq!(findings[0].location, "b.sh:2");
         }
     }
 
     #[test]
     fn binary_files_are_left_alone() {
-        let folder = MadeUp::with(&[]);
+        let folder = TestFolder::with(&[]);
         let bytes = [b"\xff\xfe ".as_slice(), PRIVATE[0].as_bytes()].concat();
         std::fs::write(folder.tree().root().join("picture.png"), bytes).unwrap();
         assert_eq!(check(&folder.tree()).unwrap(), []);

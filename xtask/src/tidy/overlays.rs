@@ -1,7 +1,7 @@
-//! The overlays of `deploy/` run the same controller under the names their users know.
+//! Checks that the overlays of `deploy/` run the same controller under the names that their users know.
 //!
-//! Each `controller.yaml` is written out in full, so that it can be read and applied by itself; this holds their
-//! Deployments equal up to names. Their rights differ on purpose and are not compared.
+//! Each `controller.yaml` is complete, so that it can be read and applied by itself. Their Deployments must be equal up
+//! to names. Their rights differ on purpose and are not compared.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn nameless_deployment(manifest: &str) -> Option<String> {
     Some(document.trim_end().replace(name, "NAME").replace(&namespace, "  namespace: NAMESPACE\n"))
 }
 
-/// The first lines that differ; nothing where a text ends is shown as an empty line.
+/// The first differing lines; a missing line counts as empty.
 fn first_difference(here: &str, there: &str) -> Option<(String, String)> {
     let count = here.lines().count().max(there.lines().count());
     let line = |text: &str, at: usize| text.lines().nth(at).unwrap_or_default().trim().to_owned();
@@ -60,7 +60,7 @@ fn first_difference(here: &str, there: &str) -> Option<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     fn controller(name: &str, namespace: &str, memory: &str) -> String {
         format!(
@@ -71,7 +71,7 @@ mod tests {
 
     fn findings(second: &str) -> Vec<Finding> {
         let first = controller("flexor-operator", "flexor-system", "64Mi");
-        let folder = MadeUp::with(&[
+        let folder = TestFolder::with(&[
             ("deploy/a/controller.yaml", &first),
             ("deploy/b/controller.yaml", second),
             ("deploy/crds/b/controller.yaml", "kind: Other\n"),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_fails_and_is_shown() {
+    fn any_other_difference_fails_and_is_shown() {
         let found = findings(&controller("dlrover-controller-manager", "dlrover", "32Mi"));
         let message = "deploy/b/controller.yaml: its Deployment says 'memory: 32Mi' where deploy/a/controller.yaml says \
                        'memory: 64Mi'; they may differ in names only";
@@ -96,6 +96,6 @@ mod tests {
 
     #[test]
     fn an_overlay_without_a_deployment_fails() {
-        assert_eq!(findings("kind: Namespace\n")[0].place, "deploy/b/controller.yaml");
+        assert_eq!(findings("kind: Namespace\n")[0].location, "deploy/b/controller.yaml");
     }
 }

@@ -1,33 +1,33 @@
-//! Pure crates decide; they do no I/O, start nothing, print nothing and read no clock.
+//! Checks that pure crates do no I/O, start nothing, print nothing and read no clock.
 //!
-//! Three nets: their manifests name no crate that does such things, their sources name nothing of the standard library
-//! that does, and the `clippy.toml` of most bans the same, so that an editor says it first. Tests inside a pure crate
-//! may do what they like. What each is there for is in [`PURE_CRATES`].
+//! There are three nets. Their manifests name no impure crate, their sources name nothing impure of the standard
+//! library, and the `clippy.toml` of most bans the same, so that an editor reports it first. Tests inside a pure crate
+//! are exempt. [`PURE_CRATES`] has the role of each.
 
 use std::path::Path;
 
 use anyhow::Result;
 
 use super::Finding;
-use crate::packages::{self, Package, Use};
+use crate::packages::{self, DependencyKind, Package};
 use crate::source;
 use crate::tree::Tree;
 
-/// What a pure crate is there for, and so what else is asked of it.
+/// The role of a pure crate, which decides its further rules.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Work {
-    /// It decides: it does not know that Kubernetes exists, has no threads, and its `clippy.toml` says so too.
+enum CrateRole {
+    /// It decides: it does not know that Kubernetes exists and has no threads, and its `clippy.toml` bans both.
     Decides,
-    /// It translates what users write: it knows the types of Kubernetes but no client, and may parse on a thread, which
+    /// It translates users' manifests: it knows the types of Kubernetes but no client. It may parse on a thread, which
     /// has a stack of known size. No `clippy.toml`: it would bind the integration tests too, which read files.
     Translates,
 }
 
-const PURE_CRATES: &[(&str, Work)] = &[
-    ("flexor-model", Work::Decides),
-    ("flexor-engine", Work::Decides),
-    ("flexor-sched", Work::Decides),
-    ("flexor-dialects", Work::Translates),
+const PURE_CRATES: &[(&str, CrateRole)] = &[
+    ("flexor-model", CrateRole::Decides),
+    ("flexor-engine", CrateRole::Decides),
+    ("flexor-sched", CrateRole::Decides),
+    ("flexor-dialects", CrateRole::Translates),
 ];
 
 const BANNED_CRATES: &[&str] = &[
@@ -45,7 +45,7 @@ const BANNED_CRATES: &[&str] = &[
     "tonic",
 ];
 
-/// What sources may not name, and what to do instead.
+/// The paths that sources may not name, and the alternative.
 const BANNED_PATHS: &[(&str, &str)] = &[
     ("Instant::now", "time comes in as an argument"),
     ("SystemTime::now", "time comes in as an argument"),
@@ -66,11 +66,11 @@ const BANNED_PATHS: &[(&str, &str)] = &[
 
 const PRINTING: &str = "return a value and let the binary print it";
 
-impl Work {
+impl CrateRole {
     fn banned_crates(self) -> &'static [&'static str] {
         match self {
-            Work::Decides => &["k8s-openapi", "kube"],
-            Work::Translates => &[],
+            CrateRole::Decides => &["k8s-openapi", "kube"],
+            CrateRole::Translates => &[],
         }
     }
 
@@ -78,12 +78,12 @@ impl Work {
         const TYPES: &str = "Kubernetes types stay in flexor-dialects and above";
         const CLIENTS: &str = "talking to a cluster is the binary's part";
         match self {
-            Work::Decides => &[
+            CrateRole::Decides => &[
                 ("k8s_openapi::", TYPES),
                 ("kube::", TYPES),
                 ("std::thread", "pure code has no threads and does not wait"),
             ],
-            Work::Translates => &[
+            CrateRole::Translates => &[
                 ("kube::Api", CLIENTS),
                 ("kube::Client", CLIENTS),
                 ("kube::Config", CLIENTS),
@@ -107,7 +107,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
         let folder = package.manifest_path.parent().unwrap_or(Path::new(""));
         let folder = folder.strip_prefix(tree.root().canonicalize()?).unwrap_or(folder).to_owned();
         findings.extend(banned_dependencies(package, *work));
-        if *work == Work::Decides {
+        if *work == CrateRole::Decides {
             findings.extend(missing_clippy_bans(tree, &folder)?);
         }
         findings.extend(banned_paths(tree, &folder, *work)?);
@@ -115,9 +115,9 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-fn banned_dependencies(package: &Package, work: Work) -> impl Iterator<Item = Finding> {
+fn banned_dependencies(package: &Package, work: CrateRole) -> impl Iterator<Item = Finding> {
     let banned = move |name: &str| BANNED_CRATES.iter().chain(work.banned_crates()).any(|banned| *banned == name);
-    let used = package.dependencies.iter().filter(|dependency| dependency.used != Use::Tests);
+    let used = package.dependencies.iter().filter(|dependency| dependency.used != DependencyKind::Tests);
     used.filter(move |dependency| banned(&dependency.name)).map(|dependency| {
         Finding::fails(&package.name, format!("is pure and may not depend on {}; move that code up", dependency.name))
     })
@@ -135,13 +135,13 @@ fn missing_clippy_bans(tree: &Tree, folder: &Path) -> Result<Vec<Finding>> {
         .collect())
 }
 
-fn banned_paths(tree: &Tree, folder: &Path, work: Work) -> Result<Vec<Finding>> {
+fn banned_paths(tree: &Tree, folder: &Path, work: CrateRole) -> Result<Vec<Finding>> {
     let sources = folder.join("src");
     let mut findings = Vec::new();
     for path in tree.with_extension("rs").filter(|path| path.starts_with(&sources) && !holds_tests(path)) {
         let code = source::without_tests(&source::code_only(&tree.text(path)?.unwrap_or_default()));
         let lines = code.lines().enumerate().map(|(index, line)| (index + 1, line.to_owned()));
-        // An import is looked at spelled out, with an end that a pattern such as `tokio::` can match.
+        // An import is checked in its full form, with an end that a pattern such as `tokio::` can match.
         let imports = source::imports(&code).into_iter().map(|(line, import)| (line, format!("{import}::")));
         let mut hits: Vec<(usize, &str, &str)> = Vec::new();
         for (line, text) in lines.chain(imports) {
@@ -164,7 +164,7 @@ fn holds_tests(path: &Path) -> bool {
     path.iter().any(|part| part == "tests" || part == "tests.rs")
 }
 
-/// Whether `text` holds `path` as whole identifiers.
+/// Whether `text` contains `path` as complete identifiers.
 fn names(text: &str, path: &str) -> bool {
     let of_a_word = |character: char| character.is_alphanumeric() || character == '_';
     text.match_indices(path).any(|(at, _)| {
@@ -176,30 +176,30 @@ fn names(text: &str, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     const CLIPPY: &str = "disallowed-methods = []\ndisallowed-types = []\n";
 
-    fn crate_called(name: &str, dependencies: &str, lib: &str) -> MadeUp {
-        MadeUp::with(&[
+    fn crate_called(name: &str, dependencies: &str, lib: &str) -> TestFolder {
+        TestFolder::with(&[
             ("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n"),
             ("crates/m/Cargo.toml", &format!("[package]\nname = \"{name}\"\nedition = \"2024\"\n{dependencies}")),
             ("crates/m/src/lib.rs", lib),
         ])
     }
 
-    fn pure_crate(dependencies: &str, lib: &str) -> MadeUp {
+    fn pure_crate(dependencies: &str, lib: &str) -> TestFolder {
         let folder = crate_called("flexor-model", dependencies, lib);
         folder.write("crates/m/clippy.toml", CLIPPY);
         folder
     }
 
-    fn messages(folder: &MadeUp) -> Vec<String> {
+    fn messages(folder: &TestFolder) -> Vec<String> {
         check(&folder.tree()).unwrap().iter().map(Finding::to_string).collect()
     }
 
     #[test]
-    fn a_crate_that_only_thinks_is_pure() {
+    fn a_crate_that_only_computes_is_pure() {
         let lib = "//! Not tokio::spawn.\nuse std::time::Duration;\nuse std::{fmt, collections::BTreeMap};\n\
                    fn f() -> &'static str { \"std::fs\" }\n#[cfg(test)]\nmod tests { use std::fs; }\n";
         let folder = pure_crate("[dev-dependencies]\ntokio = \"1\"\n", lib);
@@ -212,16 +212,16 @@ mod tests {
     fn impure_names_are_found_however_they_are_imported() {
         let lib = "use std::{fmt, io,\n    fs::File};\nfn f() { let t = std::time::Instant::now(); }\nuse tokio;\n";
         let messages = messages(&pure_crate("", lib));
-        let places: Vec<_> = messages.iter().map(|message| message.split(": ").next().unwrap()).collect();
+        let locations: Vec<_> = messages.iter().map(|message| message.split(": ").next().unwrap()).collect();
         let lib = "crates/m/src/lib.rs";
-        assert_eq!(places, [format!("{lib}:1"), format!("{lib}:3"), format!("{lib}:4")]);
+        assert_eq!(locations, [format!("{lib}:1"), format!("{lib}:3"), format!("{lib}:4")]);
     }
 
     #[test]
     fn printing_is_for_the_binary() {
         let lib = "fn f() { println!(); }\nfn g() { eprint!(\"\") }\nfn h() { writeln!(out) }\nuse std::io::{self, stdout};\n";
-        let places: Vec<_> = check(&pure_crate("", lib).tree()).unwrap().into_iter().map(|f| f.place).collect();
-        assert_eq!(places, ["crates/m/src/lib.rs:1", "crates/m/src/lib.rs:2", "crates/m/src/lib.rs:4"]);
+        let locations: Vec<_> = check(&pure_crate("", lib).tree()).unwrap().into_iter().map(|f| f.location).collect();
+        assert_eq!(locations, ["crates/m/src/lib.rs:1", "crates/m/src/lib.rs:2", "crates/m/src/lib.rs:4"]);
     }
 
     #[test]
@@ -232,11 +232,11 @@ mod tests {
         assert_eq!(messages(&crate_called("flexor-dialects", dependencies, types)), [""; 0]);
 
         let client = "use kube::{Api, CustomResource};\nuse std::fs;\nfn f() { kube::Client::try_default() }\n";
-        let places: Vec<_> = messages(&crate_called("flexor-dialects", "", client))
+        let locations: Vec<_> = messages(&crate_called("flexor-dialects", "", client))
             .iter()
             .map(|message| message.split(": ").next().unwrap().to_owned())
             .collect();
-        assert_eq!(places, [1, 2, 3].map(|line| format!("crates/m/src/lib.rs:{line}")));
+        assert_eq!(locations, [1, 2, 3].map(|line| format!("crates/m/src/lib.rs:{line}")));
         let messages = messages(&crate_called("flexor-dialects", "[dependencies]\ntokio = \"1\"\n", ""));
         assert_eq!(messages, ["flexor-dialects: is pure and may not depend on tokio; move that code up"]);
     }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bans_must_also_stand_in_clippy_toml() {
+    fn the_bans_must_also_be_in_clippy_toml() {
         let folder = pure_crate("", "");
         folder.write("crates/m/clippy.toml", "disallowed-methods = []\n");
         assert!(messages(&folder)[0].contains("has no disallowed-types"));

@@ -1,4 +1,4 @@
-//! What may be said about a `.rs` file without understanding it: its name, its length, and that it is finished.
+//! Checks name, length and completeness of `.rs` files.
 
 use anyhow::Result;
 
@@ -6,7 +6,7 @@ use super::Finding;
 use crate::source;
 use crate::tree::Tree;
 
-/// A file past this wants to be two.
+/// A longer file should be split.
 const LONG: usize = 600;
 /// Past this it is not accepted.
 const TOO_LONG: usize = 1000;
@@ -55,35 +55,35 @@ pub(super) fn unfinished(tree: &Tree) -> Result<Vec<Finding>> {
 mod tests {
     use super::super::Weight;
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     #[test]
     fn mod_rs_is_refused_and_the_other_style_is_not() {
-        let good = MadeUp::with(&[("src/job.rs", ""), ("src/job/role.rs", ""), ("docs/mod.rs.md", "")]);
+        let good = TestFolder::with(&[("src/job.rs", ""), ("src/job/role.rs", ""), ("docs/mod.rs.md", "")]);
         assert_eq!(module_files(&good.tree()).unwrap(), []);
-        let bad = MadeUp::with(&[("src/job/mod.rs", "")]);
-        assert_eq!(module_files(&bad.tree()).unwrap()[0].place, "src/job/mod.rs");
+        let bad = TestFolder::with(&[("src/job/mod.rs", "")]);
+        assert_eq!(module_files(&bad.tree()).unwrap()[0].location, "src/job/mod.rs");
     }
 
     #[test]
     fn a_long_file_is_listed_and_a_very_long_one_fails() {
         let lines = |count: usize| "//\n".repeat(count);
-        let folder = MadeUp::with(&[
+        let folder = TestFolder::with(&[
             ("a.rs", &lines(LONG)),
             ("b.rs", &lines(LONG + 1)),
             ("c.rs", &lines(TOO_LONG + 1)),
             ("page.md", &lines(TOO_LONG + 1)),
         ]);
-        let found: Vec<_> = lengths(&folder.tree()).unwrap().into_iter().map(|f| (f.place, f.weight)).collect();
+        let found: Vec<_> = lengths(&folder.tree()).unwrap().into_iter().map(|f| (f.location, f.weight)).collect();
         assert_eq!(found, [("b.rs".to_owned(), Weight::Noted), ("c.rs".to_owned(), Weight::Fails)]);
     }
 
     #[test]
-    fn unfinished_code_fails_and_words_about_it_do_not() {
-        let good = MadeUp::with(&[("a.rs", "// todo!() is banned\nconst MARK: &str = \"#[ignore]\";\n")]);
+    fn unfinished_code_fails_and_prose_about_it_does_not() {
+        let good = TestFolder::with(&[("a.rs", "// todo!() is banned\nconst MARK: &str = \"#[ignore]\";\n")]);
         assert_eq!(unfinished(&good.tree()).unwrap(), []);
-        let bad = MadeUp::with(&[("a.rs", "fn f() { todo!() }\n#[test]\n#[ignore = \"slow\"]\nfn g() {}\n")]);
-        let places: Vec<_> = unfinished(&bad.tree()).unwrap().into_iter().map(|finding| finding.place).collect();
-        assert_eq!(places, ["a.rs:1", "a.rs:3"]);
+        let bad = TestFolder::with(&[("a.rs", "fn f() { todo!() }\n#[test]\n#[ignore = \"slow\"]\nfn g() {}\n")]);
+        let locations: Vec<_> = unfinished(&bad.tree()).unwrap().into_iter().map(|finding| finding.location).collect();
+        assert_eq!(locations, ["a.rs:1", "a.rs:3"]);
     }
 }

@@ -10,7 +10,7 @@ use super::Finding;
 use crate::source;
 use crate::tree::Tree;
 
-/// Old identifier and the word that replaces it, as whole words of Rust and protocol buffers.
+/// Each replaced identifier and its new word, as complete words of Rust and protocol buffers.
 const REPLACED: &[(&str, &str)] = &[
     ("Because", "Cause"),
     ("PodWish", "DesiredPod"),
@@ -59,20 +59,21 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::made_up::MadeUp;
+    use crate::tree::test_folder::TestFolder;
 
     #[test]
     fn an_old_identifier_fails_and_the_same_word_in_prose_does_not() {
-        let good = MadeUp::with(&[("a.rs", "// Because it rains.\nconst WHY: &str = \"seats\";\nfn slots() {}\n")]);
+        let good = TestFolder::with(&[("a.rs", "// Because it rains.\nconst WHY: &str = \"seats\";\nfn slots() {}\n")]);
         assert_eq!(check(&good.tree()).unwrap(), []);
-        let bad = MadeUp::with(&[("a.rs", "struct Slot;\nfn f(b: Because) {}\n"), ("b.proto", "message Told {}\n")]);
-        let places: Vec<_> = check(&bad.tree()).unwrap().into_iter().map(|finding| finding.place).collect();
-        assert_eq!(places, ["a.rs:2", "b.proto:1"]);
+        let bad =
+            TestFolder::with(&[("a.rs", "struct Slot;\nfn f(b: Because) {}\n"), ("b.proto", "message Told {}\n")]);
+        let locations: Vec<_> = check(&bad.tree()).unwrap().into_iter().map(|finding| finding.location).collect();
+        assert_eq!(locations, ["a.rs:2", "b.proto:1"]);
     }
 
     #[test]
     fn a_longer_identifier_is_another_word() {
-        let folder = MadeUp::with(&[("a.rs", "fn because_of(told_at: u64) { let seats_left = told_at; }\n")]);
+        let folder = TestFolder::with(&[("a.rs", "fn because_of(told_at: u64) { let seats_left = told_at; }\n")]);
         assert_eq!(check(&folder.tree()).unwrap(), []);
     }
 }

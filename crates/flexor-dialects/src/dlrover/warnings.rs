@@ -67,7 +67,7 @@ fn of_copies(spec: &ElasticJobSpec) -> Option<Finding> {
         ),
         Some(servers) if servers.replicas == Some(1) => Some(
             Finding::new(
-                Reason::NoPlaceForCopy,
+                Reason::NoServerForBackup,
                 field,
                 "with one parameter server there is no place for a second copy",
             )

@@ -47,7 +47,7 @@ impl Reconciler<'_> {
                     "{} is to have 1 replica: one server has no place for the second copy, and what it keeps is lost with it; give it 2",
                     role.name
                 );
-                self.record(Cause::new(Reason::NoPlaceForCopy, message));
+                self.record(Cause::new(Reason::NoServerForBackup, message));
             }
         }
     }

@@ -235,7 +235,7 @@ impl Ledger {
         }
         let suspects = dataset.epochs.values().any(|epoch| !epoch.suspects.is_empty()) && self.holds_leases(worker);
         let cause = if dataset.spec.steps.is_some() && !suspects {
-            Cause::new(Reason::StepNotTaken, "batches of the next step are leased when this step is complete")
+            Cause::new(Reason::StepNotCommitted, "batches of the next step are leased when this step is complete")
         } else if suspects {
             let detail = "the remaining batches are suspects, and go to a worker that holds nothing else";
             Cause::new(Reason::SuspectIsolated, detail)

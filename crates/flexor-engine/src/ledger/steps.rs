@@ -165,7 +165,7 @@ mod tests {
         let leases: Vec<Lease> = (0..3).map(|_| training.leased("one")).collect();
         assert_eq!(leases.iter().map(|lease| lease.batches.first).collect::<Vec<_>>(), [0, 1, 2]);
         assert!(
-            matches!(training.lease("two"), LeaseOutcome::Wait(cause) if cause.reason == flexor_model::Reason::StepNotTaken)
+            matches!(training.lease("two"), LeaseOutcome::Wait(cause) if cause.reason == flexor_model::Reason::StepNotCommitted)
         );
         training.done("one", &leases[2]);
         training.done("one", &leases[0]);

@@ -1,4 +1,4 @@
-//! The other end of the socket: objects come out and wishes go in, as a client of a Kubernetes cluster would have it.
+//! The client of a laptop cluster's API: lists and watches objects, and sends requests, as a Kubernetes client does.
 
 use std::error::Error;
 use std::io;
@@ -9,160 +9,154 @@ use flexor_model::{Job, Plan};
 use flexor_wire::local::v1::apply_request::Meaning;
 use flexor_wire::local::v1::local_client::LocalClient;
 use flexor_wire::local::v1::{
-    ApplyRequest, Changes, DeleteRequest, KillRequest, LogBytes, LogsRequest, Outcome, Resource, Wanted,
+    ApplyRequest, Changes, DeleteRequest, KillRequest, LogBytes, LogsRequest, Outcome, Resource, ResourceSelector,
 };
 use serde_json::Value;
 use thiserror::Error;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 
-use super::socket::Reach;
+use super::socket_path::SocketPath;
 use crate::objects::Object;
 use crate::state_dir::StateDir;
 
-/// A thousand pods are some megabytes.
+/// The longest answer in bytes: a thousand pods are some megabytes.
 const LARGEST_ANSWER: usize = 256 << 20;
 
-/// Why there is no answer.
+/// Why a call failed.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Nobody serves there.
+    /// No cluster serves this state directory.
     #[error("no laptop cluster runs in {}{}", state_dir.display(), next_step(left))]
     NoCluster {
-        /// The folder.
         state_dir: PathBuf,
-        /// The jobs of one that was killed.
+        /// The jobs that a killed cluster has left.
         left: Vec<String>,
     },
-    /// The cluster says no.
+    /// The cluster refuses the request.
     #[error("{0}")]
     Refused(String),
-    /// Something of that name is there already.
+    /// An object of that name exists already.
     #[error("{0}")]
     Exists(String),
-    /// The cluster has ended, or what it says makes no sense.
+    /// The cluster has ended, or its answer cannot be read.
     #[error(
         "the laptop cluster does not answer any more: {0}; `flexor run --resume` or `flexor local up` goes on if it was killed"
     )]
     Lost(String),
 }
 
-/// Speaks to a laptop cluster.
 #[derive(Debug, Clone)]
 pub struct Client {
     calls: LocalClient<Channel>,
     state_dir: PathBuf,
-    /// The way to the socket, for as long as it may be dialled again.
-    _reach: Arc<Reach>,
+    /// Keeps the path valid while the channel may be dialled again.
+    _socket: Arc<SocketPath>,
 }
 
-/// What has become of an object.
+/// A change of an object.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// It is not there any more.
+    /// The object was removed.
     pub gone: bool,
-    /// As it is now, or was last.
+    /// As it is now, or as it was last.
     pub object: Value,
 }
 
-/// Which part of a log.
 #[derive(Debug, Clone, Default)]
 pub struct LogOptions {
-    /// Of this container; else of the main one.
+    /// The main container if none is named.
     pub container: Option<String>,
-    /// Also what comes, from the pod's successors too, until there is none.
+    /// Goes on with what is printed later, by the pod's replacements too, until there is none.
     pub follow: bool,
-    /// Only so many lines from the end.
+    /// Only so many of the last lines.
     pub tail: Option<u64>,
 }
 
-/// What changes of the objects of a resource.
+/// A watch over the objects of a resource.
 #[derive(Debug)]
 pub struct Watch(Streaming<Changes>);
 
-/// A part of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Printed {
-    /// What a container has printed.
+pub enum LogChunk {
     Bytes(Vec<u8>),
-    /// The pod was replaced under its name: the rest is its successor's.
-    BySuccessor,
+    /// The pod was replaced under its name: the rest is the log of its replacement.
+    Replaced,
 }
 
-/// What a container prints.
+/// The log of a container.
 #[derive(Debug)]
 pub struct Logs(Streaming<LogBytes>);
 
 impl Client {
-    /// A client of the cluster in a folder.
+    /// Connects to the cluster of a state directory.
     ///
     /// # Errors
     ///
-    /// No cluster runs there, or it is somebody else's.
+    /// No cluster runs there, or it belongs to another user.
     pub async fn connect(state_dir: &StateDir) -> Result<Self, ClientError> {
         let socket = state_dir.socket();
-        let nobody = |_| no_cluster(state_dir);
-        let reach = Reach::of(&socket).map_err(nobody)?;
-        let path = reach.path().display();
-        let endpoint = Endpoint::from_shared(format!("unix:{path}")).map_err(|error| lost(&error))?;
+        let path = SocketPath::of(&socket).map_err(|_| no_cluster(state_dir))?;
+        let endpoint =
+            Endpoint::from_shared(format!("unix:{}", path.path().display())).map_err(|error| lost(&error))?;
         let channel = endpoint.connect().await.map_err(|error| {
-            if nobody_is_there(&error) {
+            if is_not_listening(&error) {
                 no_cluster(state_dir)
             } else {
-                ClientError::Lost(format!("{}: {}", socket.display(), in_full(&error)))
+                ClientError::Lost(format!("{}: {}", socket.display(), with_sources(&error)))
             }
         })?;
         let calls = LocalClient::new(channel).max_decoding_message_size(LARGEST_ANSWER);
-        Ok(Self { calls, state_dir: state_dir.path().to_owned(), _reach: Arc::new(reach) })
+        Ok(Self { calls, state_dir: state_dir.path().to_owned(), _socket: Arc::new(path) })
     }
 
-    /// The objects of a resource in a namespace, or in all.
+    /// The objects of a resource in a namespace, or in all namespaces.
     ///
     /// # Errors
     ///
     /// The cluster does not answer.
     pub async fn list(&self, resource: Resource, namespace: Option<&str>) -> Result<Vec<Value>, ClientError> {
         let answer =
-            self.calls.clone().list(wanted(resource, namespace)).await.map_err(|status| self.refused(status))?;
+            self.calls.clone().list(selector(resource, namespace)).await.map_err(|status| self.refused(status))?;
         answer.into_inner().json.iter().map(|json| object(json)).collect()
     }
 
-    /// The objects of a resource, and then what changes of them.
+    /// The objects of a resource, then what changes.
     ///
     /// # Errors
     ///
     /// The cluster does not answer.
     pub async fn watch(&self, resource: Resource, namespace: Option<&str>) -> Result<Watch, ClientError> {
         let answer =
-            self.calls.clone().watch(wanted(resource, namespace)).await.map_err(|status| self.refused(status))?;
+            self.calls.clone().watch(selector(resource, namespace)).await.map_err(|status| self.refused(status))?;
         Ok(Watch(answer.into_inner()))
     }
 
-    /// Has a job taken in, or what has changed of it.
+    /// Applies a job.
     ///
     /// # Errors
     ///
-    /// The cluster does not want it, or does not answer.
+    /// The cluster refuses it, or does not answer.
     pub async fn apply_job(&self, job: &Job, manifest: &Value) -> Result<Outcome, ClientError> {
         let job = serde_json::to_string(job).map_err(|error| lost(&error))?;
         self.apply(Some(Meaning::Job(job)), manifest).await
     }
 
-    /// Has a plan taken in.
+    /// Applies a plan.
     ///
     /// # Errors
     ///
-    /// The cluster does not want it, or does not answer.
+    /// The cluster refuses it, or does not answer.
     pub async fn apply_plan(&self, plan: &Plan, manifest: &Value) -> Result<Outcome, ClientError> {
         let plan = serde_json::to_string(plan).map_err(|error| lost(&error))?;
         self.apply(Some(Meaning::Plan(plan)), manifest).await
     }
 
-    /// Has a ConfigMap, Secret or PriorityClass taken in, or what has changed of it.
+    /// Applies a ConfigMap, Secret or PriorityClass.
     ///
     /// # Errors
     ///
-    /// The cluster does not want it, or does not answer.
+    /// The cluster refuses it, or does not answer.
     pub async fn apply_object(&self, object: &Object) -> Result<Outcome, ClientError> {
         self.apply(None, &object.manifest).await
     }
@@ -172,22 +166,22 @@ impl Client {
         Ok(self.calls.clone().apply(request).await.map_err(|status| self.refused(status))?.into_inner().outcome())
     }
 
-    /// Deletes something. The unique id of what will be gone.
+    /// Deletes an object. Returns its uid; it may need a while to be gone.
     ///
     /// # Errors
     ///
-    /// It is not there, or the cluster does not answer.
+    /// The object does not exist, or the cluster does not answer.
     pub async fn delete(&self, resource: Resource, namespace: &str, name: &str) -> Result<String, ClientError> {
         let request =
             DeleteRequest { resource: resource.into(), namespace: namespace.to_owned(), name: name.to_owned() };
         Ok(self.calls.clone().delete(request).await.map_err(|status| self.refused(status))?.into_inner().uid)
     }
 
-    /// Sends a signal to the program of a container, the main one where none is named.
+    /// Sends a signal to the program of a container, of the main one if none is named.
     ///
     /// # Errors
     ///
-    /// It does not run, or the cluster does not answer.
+    /// The program does not run, or the cluster does not answer.
     pub async fn kill(
         &self,
         namespace: &str,
@@ -205,7 +199,7 @@ impl Client {
         Ok(())
     }
 
-    /// What a container prints.
+    /// The log of a container.
     ///
     /// # Errors
     ///
@@ -221,15 +215,15 @@ impl Client {
         Ok(Logs(self.calls.clone().logs(request).await.map_err(|status| self.refused(status))?.into_inner()))
     }
 
-    /// Why a call was not answered.
+    /// The error of a call.
     fn refused(&self, status: Status) -> ClientError {
-        // It has ended since it was found.
-        if nobody_is_there(&status) { no_cluster(&StateDir::at(&self.state_dir)) } else { refused(status) }
+        // The cluster may have ended since the client connected.
+        if is_not_listening(&status) { no_cluster(&StateDir::at(&self.state_dir)) } else { refused(status) }
     }
 }
 
 impl Watch {
-    /// All there is at first, then what has changed; nothing when the cluster has ended.
+    /// All objects at first, then what has changed; none when the cluster has ended.
     ///
     /// # Errors
     ///
@@ -243,19 +237,19 @@ impl Watch {
 }
 
 impl Logs {
-    /// The next part; nothing when there will be no more.
+    /// The next chunk; none at the end.
     ///
     /// # Errors
     ///
     /// The log cannot be read, or the cluster was lost.
-    pub async fn next(&mut self) -> Result<Option<Printed>, ClientError> {
-        let part = self.0.message().await.map_err(refused)?;
-        Ok(part.map(|part| if part.replaced { Printed::BySuccessor } else { Printed::Bytes(part.bytes.to_vec()) }))
+    pub async fn next(&mut self) -> Result<Option<LogChunk>, ClientError> {
+        let chunk = self.0.message().await.map_err(refused)?;
+        Ok(chunk.map(|chunk| if chunk.replaced { LogChunk::Replaced } else { LogChunk::Bytes(chunk.bytes.to_vec()) }))
     }
 }
 
-fn wanted(resource: Resource, namespace: Option<&str>) -> Wanted {
-    Wanted { resource: resource.into(), namespace: namespace.unwrap_or_default().to_owned() }
+fn selector(resource: Resource, namespace: Option<&str>) -> ResourceSelector {
+    ResourceSelector { resource: resource.into(), namespace: namespace.unwrap_or_default().to_owned() }
 }
 
 fn object(json: &str) -> Result<Value, ClientError> {
@@ -274,12 +268,12 @@ fn refused(status: Status) -> ClientError {
     }
 }
 
-/// That nobody serves in a folder, and what lies there.
+/// The error for a state directory without a cluster, with the jobs that lie there.
 fn no_cluster(state_dir: &StateDir) -> ClientError {
     ClientError::NoCluster { state_dir: state_dir.path().to_owned(), left: state_dir.job_names() }
 }
 
-/// What to do where no cluster runs.
+/// What to do if no cluster runs.
 fn next_step(left: &[String]) -> String {
     if left.is_empty() {
         return "; start one with `flexor local up` or `flexor run FILE`, or name its folder with --state-dir"
@@ -292,8 +286,8 @@ fn next_step(left: &[String]) -> String {
     )
 }
 
-/// Whether the operating system says that nobody listens.
-fn nobody_is_there(error: &(dyn Error + 'static)) -> bool {
+/// Whether the operating system says that no process listens.
+fn is_not_listening(error: &(dyn Error + 'static)) -> bool {
     use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
     let mut next = Some(error);
     while let Some(error) = next {
@@ -305,7 +299,8 @@ fn nobody_is_there(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-fn in_full(error: &(dyn Error + 'static)) -> String {
+/// An error with its sources.
+fn with_sources(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {
@@ -321,12 +316,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_that_was_killed_has_left_is_told_with_how_to_go_on() {
+    fn the_error_names_the_jobs_of_a_killed_cluster_and_what_to_do() {
         let folder = tempfile::tempdir().unwrap();
         let state_dir = StateDir::at(folder.path());
-        let told = no_cluster(&state_dir).to_string();
+        let message = no_cluster(&state_dir).to_string();
         assert!(
-            told.ends_with(
+            message.ends_with(
                 "; start one with `flexor local up` or `flexor run FILE`, or name its folder with --state-dir"
             )
         );
@@ -334,9 +329,9 @@ mod tests {
         for file in ["default.mnist.json", "default.ctr.json", "other"] {
             std::fs::write(state_dir.jobs().join(file), "").unwrap();
         }
-        let told = no_cluster(&state_dir).to_string();
+        let message = no_cluster(&state_dir).to_string();
         let expected = ", but one that was killed has left ctr, mnist; `flexor run --resume` or `flexor local up` goes on \
                         with them, `flexor local down` ends them";
-        assert!(told.ends_with(expected), "{told}");
+        assert!(message.ends_with(expected), "{message}");
     }
 }

@@ -1,10 +1,10 @@
-//! What a container has printed, from files that grow and are put aside when they are full.
+//! The log of a container, read from files that grow and are rotated when they are full.
 //!
-//! A log that is followed goes on with the pod's successor where one comes under its name.
+//! A log that is followed goes on with the pod's replacement if that has the same name.
 
 mod folder_watch;
-mod pages;
-mod succession;
+mod log_files;
+mod successor;
 mod tail;
 
 use std::io;
@@ -18,28 +18,26 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use self::folder_watch::FolderWatch;
-use self::pages::Pages;
-use self::succession::{Next, Occupant};
+use self::log_files::LogFiles;
+use self::successor::{SlotPod, Successor};
 use crate::cluster::{ApiError, Cluster};
 
-/// The log of a container.
 pub(super) struct Log {
-    pod: Occupant,
+    pod: SlotPod,
     container: String,
 }
 
-/// How much of a log.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
-    /// Only so many lines from the end of what is there.
+pub(super) struct LogRange {
+    /// Only so many of the last lines.
     pub tail: Option<u64>,
-    /// Also what comes.
+    /// Also what is printed later.
     pub follow: bool,
 }
 
 type Sender = mpsc::Sender<Result<LogBytes, Status>>;
 
-/// Where a container of a pod prints, the main one where none is named.
+/// The log of a container of a pod, of the main one if none is named.
 pub(super) fn find(
     cluster: &Cluster,
     namespace: &DnsLabel,
@@ -51,30 +49,30 @@ pub(super) fn find(
     if pod.trouble.is_some() {
         return Err(ApiError::NotRunning { pod: pod.meta.desired.name.clone(), container: container.to_owned() });
     }
-    Ok(Log { container: container.to_owned(), pod: Occupant::of(&pod) })
+    Ok(Log { container: container.to_owned(), pod: SlotPod::of(&pod) })
 }
 
-/// What is wanted of a log, until nobody listens, nothing more will be printed, or the cluster ends.
+/// Streams a log until the client hangs up, nothing more will be printed, or the cluster ends.
 pub(super) fn start(
     cluster: Cluster,
     mut log: Log,
-    mut wanted: Wanted,
+    mut range: LogRange,
     mut closed: watch::Receiver<bool>,
 ) -> impl Stream<Item = Result<LogBytes, Status>> + Send {
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
         loop {
             let path = cluster.state_dir().pod(&log.pod.uid).log(&log.container);
-            match send(&cluster, &log.pod.uid, &path, wanted, &sender).await {
+            match send(&cluster, &log.pod.uid, &path, range, &sender).await {
                 Ok(()) => {}
-                // It went before anybody could look.
+                // The pod was removed before its log could be opened.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && is_gone(&cluster, &log.pod.uid) => {}
                 Err(error) => {
                     let _ = sender.send(Err(Status::internal(format!("{}: {error}", path.display())))).await;
                     return;
                 }
             }
-            if !wanted.follow {
+            if !range.follow {
                 return;
             }
             let successor = tokio::select! {
@@ -88,32 +86,32 @@ pub(super) fn start(
                 return;
             }
             log.pod = successor;
-            // Nobody has seen anything of it.
-            wanted.tail = None;
+            // All of the replacement's log is new.
+            range.tail = None;
         }
     });
     ReceiverStream::new(receiver)
 }
 
-/// Everything that is there, or so many lines of its end; then what comes, where that is wanted.
-async fn send(cluster: &Cluster, uid: &str, path: &Path, wanted: Wanted, to: &Sender) -> io::Result<()> {
-    // Whatever is printed from here on is noticed.
+/// Sends what is in the log, or its last lines; then what is printed later, if the log is followed.
+async fn send(cluster: &Cluster, uid: &str, path: &Path, range: LogRange, to: &Sender) -> io::Result<()> {
+    // The watch begins before the first read, so that no change is missed.
     let mut watch = FolderWatch::over(path.parent().unwrap_or(path))?;
     let mut changes = cluster.changes();
-    let mut pages = Pages::open(path, wanted.tail)?;
+    let mut files = LogFiles::open(path, range.tail)?;
     loop {
-        // Asked before reading, so that what was printed last is not missed.
-        let is_over = !wanted.follow || has_ended(cluster, uid);
+        // This is checked before reading, so that the last lines are not missed.
+        let is_over = !range.follow || has_ended(cluster, uid);
         changes.mark_unchanged();
-        pages.turn()?;
-        while let Some(bytes) = pages.read()? {
-            // However slow whoever reads is: what is printed meanwhile is opened before it is removed.
+        files.open_current()?;
+        while let Some(bytes) = files.read()? {
+            // While a slow client reads, files that are rotated are opened before they are removed.
             let permit = loop {
                 tokio::select! {
                     permit = to.reserve() => break permit,
                     changed = watch.changed() => {
                         changed?;
-                        pages.turn()?;
+                        files.open_current()?;
                     }
                 }
             };
@@ -131,24 +129,24 @@ async fn send(cluster: &Cluster, uid: &str, path: &Path, wanted: Wanted, to: &Se
     }
 }
 
-/// Whether nothing more will be printed: whoever writes the log is gone.
+/// Whether nothing more will be printed: the supervisor, which writes the log, has ended.
 fn has_ended(cluster: &Cluster, uid: &str) -> bool {
-    cluster.look(|all| all.pods.get(uid).is_none_or(|pod| pod.supervisor.is_none()))
+    cluster.read(|all| all.pods.get(uid).is_none_or(|pod| pod.supervisor.is_none()))
 }
 
 fn is_gone(cluster: &Cluster, uid: &str) -> bool {
-    cluster.look(|all| !all.pods.contains_key(uid))
+    cluster.read(|all| !all.pods.contains_key(uid))
 }
 
-/// Waits for the pod that comes in the place of another; nothing where none will.
-async fn successor(cluster: &Cluster, of: &Occupant) -> Option<Occupant> {
+/// Waits for the replacement of a pod; none if there will be none.
+async fn successor(cluster: &Cluster, of: &SlotPod) -> Option<SlotPod> {
     let mut changes = cluster.changes();
     loop {
         changes.mark_unchanged();
-        match cluster.look(|all| succession::after(of, all)) {
-            Next::Pod(pod) => return Some(pod),
-            Next::Nobody => return None,
-            Next::NotYet => changes.changed().await.ok()?,
+        match cluster.read(|all| successor::after(of, all)) {
+            Successor::Started(pod) => return Some(pod),
+            Successor::None => return None,
+            Successor::Pending => changes.changed().await.ok()?,
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What is peculiar to jobs and pods that run as processes of one machine, for `describe` to tell.
+//! Notes about jobs and pods that run as processes of one machine, which `flexor describe` shows.
 //!
-//! Names of services do not resolve here, and two programs that listen on the same port of all addresses are in each
-//! other's way. On Kubernetes neither is so, and there is nothing to note.
+//! Names of services do not resolve here, and two programs that listen on one port of all addresses conflict. Neither
+//! happens on Kubernetes, which has no notes.
 
 mod listeners;
 mod services;
@@ -18,30 +18,30 @@ use super::objects::Object;
 use super::processes::Processes;
 use crate::cluster::{Cluster, ClusterEvent, Everything, JobKey, JobRecord, PodRecord};
 
-/// What a program says that did not get its port.
+/// Words in the error of a program whose port is in use.
 const IN_USE: [&str; 2] = ["in use", "EADDRINUSE"];
 
-/// A pod, as far as is of interest here.
-struct Neighbour {
+/// The facts about a pod from which notes are made.
+struct PodFacts {
     job: JobKey,
     name: String,
     address: String,
-    /// Its parent, while that is alive.
+    /// None once it has ended.
     supervisor: Option<i32>,
-    /// Where its programs name services of their job.
+    /// Notes about services of the job that its containers name.
     mentions: Vec<String>,
 }
 
-/// What the program of a pod said that did not get its port.
-struct Refused {
+/// A program that found its port in use.
+struct PortConflict {
     job: JobKey,
     pod: String,
-    said: String,
+    error: String,
 }
 
-/// The notes about the jobs and pods of a namespace, or of all if that is empty.
+/// The notes about the jobs and pods of a namespace, or of all namespaces if that is empty.
 pub(super) async fn list(cluster: &Cluster, namespace: &str) -> Vec<Object> {
-    let (mut jobs, pods, refused) = cluster.look(|all| {
+    let (mut jobs, pods, conflicts) = cluster.read(|all| {
         let mut jobs: Vec<(JobKey, Value)> = Vec::new();
         let mut mentioned: BTreeMap<(&JobKey, &RoleName), Vec<String>> = BTreeMap::new();
         for job in all.jobs.values() {
@@ -54,34 +54,34 @@ pub(super) async fn list(cluster: &Cluster, namespace: &str) -> Vec<Object> {
         }
         let pods = all.pods.values().map(|pod| {
             let mentions = mentioned.get(&(&pod.meta.job, &pod.meta.desired.role)).cloned();
-            neighbour(pod, mentions.unwrap_or_default())
+            facts(pod, mentions.unwrap_or_default())
         });
-        (jobs, pods.collect::<Vec<_>>(), refused(all))
+        (jobs, pods.collect::<Vec<_>>(), port_conflicts(all))
     });
     let supervisors: Vec<Option<i32>> = pods.iter().map(|pod| pod.supervisor).collect();
-    // All processes of a thousand pods take a moment to look through, in which the cluster has other things to do.
-    let looked = tokio::task::spawn_blocking(move || {
+    // Reading all processes of a thousand pods takes a moment, so it gets a thread of its own.
+    let read = tokio::task::spawn_blocking(move || {
         let processes = Processes::now();
         let family =
             |supervisor: Option<i32>| supervisor.map(|pid| processes.family(pid, |_| false)).unwrap_or_default();
         listeners::on_all_addresses(&supervisors.into_iter().map(family).collect::<Vec<_>>())
     });
-    let listening = looked.await.unwrap_or_default();
+    let listening = read.await.unwrap_or_default();
     let mut objects = Vec::new();
     for (key, json) in &mut jobs {
-        let of_it = refused.iter().filter(|refused| refused.job == *key);
-        let notes = of_it.flat_map(|refused| {
-            let pod = &refused.pod;
-            holders(refused, &pods, &listening).into_iter().map(move |note| format!("pod {pod}: {note}"))
+        let of_job = conflicts.iter().filter(|conflict| conflict.job == *key);
+        let notes = of_job.flat_map(|conflict| {
+            let pod = &conflict.pod;
+            port_holders(conflict, &pods, &listening).into_iter().map(move |note| format!("pod {pod}: {note}"))
         });
         json["notes"] = notes.collect::<Vec<_>>().into();
         objects.push(object("Job", key.name.as_str(), key, std::mem::take(json)));
     }
     for (index, pod) in pods.iter().enumerate() {
         let mut notes = pod.mentions.clone();
-        notes.extend(ports(index, &pods, &listening));
-        let of_it = refused.iter().filter(|refused| refused.job == pod.job && refused.pod == pod.name);
-        notes.extend(of_it.flat_map(|refused| holders(refused, &pods, &listening)));
+        notes.extend(port_notes(index, &pods, &listening));
+        let of_pod = conflicts.iter().filter(|conflict| conflict.job == pod.job && conflict.pod == pod.name);
+        notes.extend(of_pod.flat_map(|conflict| port_holders(conflict, &pods, &listening)));
         objects.push(object("Pod", &pod.name, &pod.job, json!({ "job": pod.job.name, "notes": notes })));
     }
     objects.retain(|object| namespace.is_empty() || object.json["about"]["namespace"] == namespace);
@@ -95,7 +95,7 @@ fn object(kind: &str, name: &str, job: &JobKey, mut json: Value) -> Object {
     Object { id: format!("{kind}/{}/{name}", job.namespace), json }
 }
 
-/// Where a job's master and its services are.
+/// The addresses of a job's master and its services.
 fn of_job(job: &JobRecord, services: &[Service], all: &Everything<'_>) -> Value {
     let master = job.places.values().find(|place| place.is_master).map(|place| {
         let pod = all.pods.values().find(|pod| pod.meta.job == job.key && pod.meta.address == place.address);
@@ -106,9 +106,9 @@ fn of_job(job: &JobRecord, services: &[Service], all: &Everything<'_>) -> Value 
     json!({ "master": master, "services": services.collect::<Vec<_>>() })
 }
 
-fn neighbour(pod: &PodRecord, mentions: Vec<String>) -> Neighbour {
+fn facts(pod: &PodRecord, mentions: Vec<String>) -> PodFacts {
     let meta = &pod.meta;
-    Neighbour {
+    PodFacts {
         job: meta.job.clone(),
         name: meta.desired.name.clone(),
         address: meta.address.to_string(),
@@ -117,25 +117,27 @@ fn neighbour(pod: &PodRecord, mentions: Vec<String>) -> Neighbour {
     }
 }
 
-/// What programs said last that did not get their port, of pods that do not run.
-fn refused(all: &Everything<'_>) -> Vec<Refused> {
+/// The last port conflicts of pods that do not run.
+fn port_conflicts(all: &Everything<'_>) -> Vec<PortConflict> {
     let is_of = |pod: &PodRecord, event: &ClusterEvent| {
         pod.meta.job == event.job && event.pod.as_ref() == Some(&pod.meta.desired.name)
     };
     let mut found: BTreeMap<(JobKey, String), String> = BTreeMap::new();
     for event in all.events {
-        let is_it = IN_USE.iter().any(|words| event.cause.message.contains(words));
-        let Some(pod) = event.pod.as_ref().filter(|_| is_it && all.jobs.contains_key(&event.job)) else { continue };
+        let is_conflict = IN_USE.iter().any(|words| event.cause.message.contains(words));
+        let Some(pod) = event.pod.as_ref().filter(|_| is_conflict && all.jobs.contains_key(&event.job)) else {
+            continue;
+        };
         let runs = |record: &PodRecord| is_of(record, event) && record.phase() == PodPhase::Running;
         if !all.pods.values().any(runs) {
             found.insert((event.job.clone(), pod.clone()), event.cause.message.clone());
         }
     }
-    found.into_iter().map(|((job, pod), said)| Refused { job, pod, said }).collect()
+    found.into_iter().map(|((job, pod), error)| PortConflict { job, pod, error }).collect()
 }
 
-/// What there is to say about the ports that a pod has, or did not get.
-fn ports(index: usize, pods: &[Neighbour], listening: &[Listening]) -> Vec<String> {
+/// Notes about the ports of all addresses that a pod listens on.
+fn port_notes(index: usize, pods: &[PodFacts], listening: &[Listening]) -> Vec<String> {
     let own = &pods[index];
     let others = || listening.iter().filter(|one| one.owner != index);
     let mut notes = Vec::new();
@@ -160,25 +162,25 @@ fn ports(index: usize, pods: &[Neighbour], listening: &[Listening]) -> Vec<Strin
     notes
 }
 
-/// Who has the port that a program did not get: of those that have one, any that it names.
-fn holders(refused: &Refused, pods: &[Neighbour], listening: &[Listening]) -> Vec<String> {
-    let is_other = |one: &&Listening| pods[one.owner].name != refused.pod || pods[one.owner].job != refused.job;
+/// Notes about the processes that may hold the port of a conflict: those on a port that its error names, or else all.
+fn port_holders(conflict: &PortConflict, pods: &[PodFacts], listening: &[Listening]) -> Vec<String> {
+    let is_other = |one: &&Listening| pods[one.owner].name != conflict.pod || pods[one.owner].job != conflict.job;
     let others: Vec<&Listening> = listening.iter().filter(is_other).collect();
     let named: Vec<&Listening> =
-        others.iter().copied().filter(|one| contains_number(&refused.said, one.port)).collect();
-    let told = if named.is_empty() { others } else { named };
+        others.iter().copied().filter(|one| contains_number(&conflict.error, one.port)).collect();
+    let shown = if named.is_empty() { others } else { named };
     let line = |one: &Listening| {
-        let Neighbour { name, address, .. } = &pods[one.owner];
+        let PodFacts { name, address, .. } = &pods[one.owner];
         let (pid, port) = (one.pid, one.port);
         format!(
             "its program found an address in use: process {pid} of pod {name} listens on port {port} of all addresses; \
              have programs listen on the address of their pod, {address}:{port} there"
         )
     };
-    told.into_iter().map(line).collect()
+    shown.into_iter().map(line).collect()
 }
 
-/// Whether a number stands in a text by itself.
+/// Whether a text contains a number as a whole word.
 fn contains_number(text: &str, number: u16) -> bool {
     text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.parse() == Ok(number))
 }
@@ -191,9 +193,9 @@ mod tests {
         JobKey { namespace: "default".parse().unwrap(), name: "job".parse().unwrap() }
     }
 
-    fn pod(name: &str, address: &str) -> Neighbour {
+    fn pod(name: &str, address: &str) -> PodFacts {
         let (name, address) = (name.to_owned(), address.to_owned());
-        Neighbour { job: key(), name, address, supervisor: None, mentions: Vec::new() }
+        PodFacts { job: key(), name, address, supervisor: None, mentions: Vec::new() }
     }
 
     #[test]
@@ -201,7 +203,7 @@ mod tests {
         let pods = [pod("a", "127.0.0.2"), pod("b", "127.0.0.3")];
         let listening = [Listening { owner: 0, port: 8000, pid: 7 }, Listening { owner: 1, port: 8000, pid: 9 }];
         assert_eq!(
-            ports(0, &pods, &listening),
+            port_notes(0, &pods, &listening),
             [
                 "process 7 and process 9 of pod b both listen on port 8000 of all addresses: either may get what is meant \
               for the other; have them listen on 127.0.0.2:8000 and 127.0.0.3:8000"
@@ -210,15 +212,15 @@ mod tests {
     }
 
     #[test]
-    fn one_that_did_not_get_its_port_is_told_who_has_it() {
+    fn a_port_conflict_names_the_process_that_holds_the_port() {
         let pods = [pod("a", "127.0.0.2"), pod("b", "127.0.0.3"), pod("c", "127.0.0.4")];
         let listening = [Listening { owner: 0, port: 8000, pid: 7 }, Listening { owner: 2, port: 9000, pid: 8 }];
-        let told = |said: &str| {
-            let refused = Refused { job: key(), pod: "b".to_owned(), said: said.to_owned() };
-            holders(&refused, &pods, &listening)
+        let notes = |error: &str| {
+            let conflict = PortConflict { job: key(), pod: "b".to_owned(), error: error.to_owned() };
+            port_holders(&conflict, &pods, &listening)
         };
-        let one = told("exit code 1: OSError: [Errno 98] Address already in use: ('0.0.0.0', 8000)");
+        let one = notes("exit code 1: OSError: [Errno 98] Address already in use: ('0.0.0.0', 8000)");
         assert!(one.len() == 1 && one[0].contains("process 7 of pod a listens on port 8000"), "{one:?}");
-        assert_eq!(told("exit code 1: Address already in use").len(), 2);
+        assert_eq!(notes("exit code 1: Address already in use").len(), 2);
     }
 }

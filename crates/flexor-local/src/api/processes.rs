@@ -1,11 +1,10 @@
-//! All processes of this machine at a moment, by who started whom.
+//! A snapshot of all processes of this machine, with their parents.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use flexor_agent::processes::Process;
 
-/// The processes of a moment.
 #[derive(Debug)]
 pub(super) struct Processes {
     pub all: BTreeMap<i32, Process>,
@@ -13,7 +12,6 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Those of now.
     pub(super) fn now() -> Self {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -25,7 +23,7 @@ impl Processes {
         Self { all, children }
     }
 
-    /// A process and all its descendants, but not those for which `stop` holds, nor theirs.
+    /// A process and its descendants, without those for which `stop` holds and their descendants.
     pub(super) fn family(&self, pid: i32, stop: impl Fn(i32) -> bool) -> Vec<i32> {
         let mut found = vec![pid];
         let mut next = 0;

@@ -1,4 +1,4 @@
-//! The calls of the service: each is looked through, handed to the cluster, and answered.
+//! The calls of the API: each request is checked, handed to the cluster, and answered.
 
 use std::pin::Pin;
 
@@ -7,7 +7,7 @@ use flexor_wire::local::v1::apply_request::Meaning;
 use flexor_wire::local::v1::local_server::Local;
 use flexor_wire::local::v1::{
     Applied, ApplyRequest, Changes, DeleteRequest, Deleted, KillRequest, Killed, LogBytes, LogsRequest, Objects,
-    Outcome, Resource, Wanted,
+    Outcome, Resource, ResourceSelector,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -15,14 +15,14 @@ use tokio::sync::watch;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
-use super::{about, logs, notes, objects, usage, watching};
+use super::{cluster_info, logs, notes, objects, resource_watch, usage};
 use crate::cluster::{ApiError, ApplyOutcome, Cluster, JobKey};
 use crate::objects::{Object, ObjectKind};
 
-/// Answers for a cluster.
+/// The service of one cluster.
 pub(super) struct Service {
     cluster: Cluster,
-    /// Whether no more is to be told to those who watch.
+    /// Turns true when watches are to end.
     closed: watch::Receiver<bool>,
 }
 
@@ -39,24 +39,24 @@ impl Local for Service {
     type WatchStream = Answers<Changes>;
     type LogsStream = Answers<LogBytes>;
 
-    async fn list(&self, request: Request<Wanted>) -> Result<Response<Objects>, Status> {
-        let wanted = request.into_inner();
-        let found = match wanted.resource() {
-            Resource::PodMetrics => usage::measure(&self.cluster, &wanted.namespace).await,
-            Resource::Notes => notes::list(&self.cluster, &wanted.namespace).await,
-            Resource::Cluster => vec![about::object(&self.cluster)],
-            other => objects::list(&self.cluster, other, &wanted.namespace),
+    async fn list(&self, request: Request<ResourceSelector>) -> Result<Response<Objects>, Status> {
+        let selector = request.into_inner();
+        let found = match selector.resource() {
+            Resource::PodMetrics => usage::measure(&self.cluster, &selector.namespace).await,
+            Resource::Notes => notes::list(&self.cluster, &selector.namespace).await,
+            Resource::Cluster => vec![cluster_info::object(&self.cluster)],
+            other => objects::list(&self.cluster, other, &selector.namespace),
         };
         let json = found.into_iter().map(|object| object.json.to_string()).collect();
         Ok(Response::new(Objects { json }))
     }
 
-    async fn watch(&self, request: Request<Wanted>) -> Result<Response<Self::WatchStream>, Status> {
-        let wanted = request.into_inner();
-        if matches!(wanted.resource(), Resource::PodMetrics | Resource::Notes | Resource::Cluster) {
-            return Err(Status::invalid_argument("this can be listed, but not watched"));
+    async fn watch(&self, request: Request<ResourceSelector>) -> Result<Response<Self::WatchStream>, Status> {
+        let selector = request.into_inner();
+        if matches!(selector.resource(), Resource::PodMetrics | Resource::Notes | Resource::Cluster) {
+            return Err(Status::invalid_argument("this resource can be listed, but not watched"));
         }
-        Ok(Response::new(Box::pin(watching::start(self.cluster.clone(), wanted, self.closed.clone()))))
+        Ok(Response::new(Box::pin(resource_watch::start(self.cluster.clone(), selector, self.closed.clone()))))
     }
 
     async fn apply(&self, request: Request<ApplyRequest>) -> Result<Response<Applied>, Status> {
@@ -65,7 +65,7 @@ impl Local for Service {
         if !manifest["metadata"].is_object() {
             return Err(Status::invalid_argument("the manifest has no metadata"));
         }
-        let taken = match request.meaning {
+        let applied = match request.meaning {
             Some(Meaning::Job(job)) => self.cluster.apply(serde_json::from_str(&job).map_err(unreadable)?, manifest),
             Some(Meaning::Plan(plan)) => {
                 self.cluster.apply_plan(serde_json::from_str(&plan).map_err(unreadable)?, manifest)
@@ -76,10 +76,10 @@ impl Local for Service {
                     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
                     return Err(Status::invalid_argument(errors.join("; ")));
                 }
-                None => return Err(Status::invalid_argument("nothing that is kept here")),
+                None => return Err(Status::invalid_argument("a laptop cluster has no objects of this kind")),
             },
         };
-        let outcome = match taken.map_err(refused)? {
+        let outcome = match applied.map_err(refused)? {
             ApplyOutcome::Created => Outcome::Created,
             ApplyOutcome::Changed => Outcome::Configured,
             ApplyOutcome::Unchanged => Outcome::Unchanged,
@@ -122,8 +122,8 @@ impl Local for Service {
         let request = request.into_inner();
         let namespace = namespace(&request.namespace)?;
         let log = logs::find(&self.cluster, &namespace, &request.pod, named(&request.container)).map_err(refused)?;
-        let wanted = logs::Wanted { tail: request.tail, follow: request.follow };
-        Ok(Response::new(Box::pin(logs::start(self.cluster.clone(), log, wanted, self.closed.clone()))))
+        let range = logs::LogRange { tail: request.tail, follow: request.follow };
+        Ok(Response::new(Box::pin(logs::start(self.cluster.clone(), log, range, self.closed.clone()))))
     }
 }
 
@@ -131,13 +131,13 @@ fn namespace(text: &str) -> Result<DnsLabel, Status> {
     text.parse().map_err(|error: NameError| Status::invalid_argument(format!("the namespace {text} {error}")))
 }
 
-/// Nothing is written as the empty text.
+/// The empty text stands for none.
 fn named(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
 fn unreadable(error: serde_json::Error) -> Status {
-    Status::invalid_argument(format!("cannot be understood: {error}; is the cluster's flexor another version?"))
+    Status::invalid_argument(format!("the request cannot be read: {error}; is the cluster's flexor another version?"))
 }
 
 fn refused(error: ApiError) -> Status {

@@ -1,7 +1,7 @@
-//! What pods use, as the metrics of Kubernetes tell it: processor time over a second, and memory.
+//! The CPU and memory use of pods in the shape of Kubernetes' metrics, measured over a second.
 //!
-//! A container with a control group is read from there, so that what is told is what its limit is held against; others
-//! are read from their processes.
+//! A container with a control group is read from there, so its usage is what its limit is compared with. Others are read
+//! from their processes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::pods::status::ContainerState;
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// A pod whose processes are alive.
-struct Running {
+struct RunningPod {
     metadata: Value,
     uid: String,
     supervisor: i32,
@@ -33,51 +33,50 @@ struct RunningContainer {
     group: Option<Cgroup>,
 }
 
-/// What somebody uses.
 #[derive(Debug, Clone, Copy)]
-struct Used {
+struct Usage {
     /// Thousandths of a processor.
     cpu: u128,
     /// Bytes.
     memory: u64,
 }
 
-impl Used {
+impl Usage {
     fn json(self) -> Value {
         json!({ "cpu": format!("{}m", self.cpu), "memory": format!("{}Ki", self.memory >> 10) })
     }
 }
 
-/// Two looks at everything, and the time between.
-struct Looks {
+/// Two snapshots of all processes, and the time between them.
+struct Measurement {
     processes: [Processes; 2],
     took: Duration,
 }
 
-/// What the pods of a namespace use, or all if that is empty.
+/// The usage of the pods of a namespace, or of all pods if that is empty.
 pub(super) async fn measure(cluster: &Cluster, namespace: &str) -> Vec<Object> {
     let is_wanted = |pod: &&PodRecord| namespace.is_empty() || pod.meta.job.namespace.as_str() == namespace;
-    let look =
-        || -> Vec<Running> { cluster.look(|all| all.pods.values().filter(is_wanted).filter_map(running).collect()) };
-    let (before, groups, began) = (Processes::now(), times(&look()), Instant::now());
+    let read_pods =
+        || -> Vec<RunningPod> { cluster.read(|all| all.pods.values().filter(is_wanted).filter_map(running).collect()) };
+    let (before, groups, began) = (Processes::now(), times(&read_pods()), Instant::now());
     tokio::time::sleep(WINDOW).await;
-    let looks = Looks { processes: [before, Processes::now()], took: began.elapsed() };
-    let mut pods = look();
+    let measurement = Measurement { processes: [before, Processes::now()], took: began.elapsed() };
+    let mut pods = read_pods();
     pods.sort_by_key(|pod| ["namespace", "name"].map(|field| pod.metadata[field].as_str().map(str::to_owned)));
     pods.into_iter()
         .map(|pod| {
             let mut containers: Vec<Value> = Vec::new();
             for container in &pod.containers {
-                let family = looks.by_family(&looks.processes[1].family(container.pid, |_| false));
+                let family = measurement.by_family(&measurement.processes[1].family(container.pid, |_| false));
                 let used = match container.group.as_ref().and_then(|group| Some((group, group.usage()?))) {
-                    Some((group, usage)) => looks.by_group(usage, groups.get(&group.memory).copied(), family),
+                    Some((group, usage)) => measurement.by_group(usage, groups.get(&group.memory).copied(), family),
                     None => family,
                 };
                 containers.push(json!({ "name": container.name, "usage": used.json() }));
             }
-            // What looks after the pod, and what its programs have left to it.
-            let is_one = |child: i32| pod.containers.iter().any(|container| container.pid == child);
-            let rest = looks.by_family(&looks.processes[1].family(pod.supervisor, is_one));
+            // The supervisor, and processes that containers left behind.
+            let is_container = |child: i32| pod.containers.iter().any(|container| container.pid == child);
+            let rest = measurement.by_family(&measurement.processes[1].family(pod.supervisor, is_container));
             containers.push(json!({ "name": "flexor-pod", "usage": rest.json() }));
             let json = json!({
                 "apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics",
@@ -88,14 +87,14 @@ pub(super) async fn measure(cluster: &Cluster, namespace: &str) -> Vec<Object> {
         .collect()
 }
 
-/// What groups have used of processors, by their folders.
-fn times(pods: &[Running]) -> BTreeMap<PathBuf, Duration> {
+/// The CPU time of control groups, by their folders.
+fn times(pods: &[RunningPod]) -> BTreeMap<PathBuf, Duration> {
     let groups = pods.iter().flat_map(|pod| &pod.containers).filter_map(|container| container.group.as_ref());
     groups.filter_map(|group| Some((group.memory.clone(), group.usage()?.cpu?))).collect()
 }
 
-impl Looks {
-    fn by_family(&self, family: &[i32]) -> Used {
+impl Measurement {
+    fn by_family(&self, family: &[i32]) -> Usage {
         let [before, after] = &self.processes;
         let processes = family.iter().filter_map(|pid| after.all.get(pid));
         let (mut ticks, mut pages) = (0, 0);
@@ -105,15 +104,16 @@ impl Looks {
             pages += process.pages;
         }
         let cpu = u128::from(ticks) * 1_000_000 / u128::from(clock_ticks_per_second()) / self.milliseconds();
-        Used { cpu, memory: pages * page_size() as u64 }
+        Usage { cpu, memory: pages * page_size() as u64 }
     }
 
-    /// What a group uses that had used so much time before. Where the kernel counts no time for it, its family's counts.
-    fn by_group(&self, usage: CgroupUsage, before: Option<Duration>, family: Used) -> Used {
+    /// The usage of a control group that had used this CPU time before. If the kernel counts no CPU time for it, its
+    /// processes' time counts.
+    fn by_group(&self, usage: CgroupUsage, before: Option<Duration>, family: Usage) -> Usage {
         let cpu = usage
             .cpu
             .map_or(family.cpu, |cpu| cpu.saturating_sub(before.unwrap_or_default()).as_micros() / self.milliseconds());
-        Used { cpu, memory: usage.memory }
+        Usage { cpu, memory: usage.memory }
     }
 
     fn milliseconds(&self) -> u128 {
@@ -121,7 +121,7 @@ impl Looks {
     }
 }
 
-fn running(pod: &PodRecord) -> Option<Running> {
+fn running(pod: &PodRecord) -> Option<RunningPod> {
     let (supervisor, _) = pod.supervisor?;
     let statuses = pod.status.iter().flat_map(|status| &status.containers);
     let containers = statuses.filter_map(|container| match container.state {
@@ -132,7 +132,7 @@ fn running(pod: &PodRecord) -> Option<Running> {
         ContainerState::Waiting(_) | ContainerState::Terminated { .. } => None,
     });
     let meta = &pod.meta;
-    Some(Running {
+    Some(RunningPod {
         metadata: json!({ "name": meta.desired.name, "namespace": meta.job.namespace, "labels": meta.desired.labels }),
         uid: meta.uid.clone(),
         supervisor,

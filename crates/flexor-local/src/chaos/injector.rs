@@ -144,7 +144,7 @@ impl Injector {
 
     /// Checks that the pod of a slot may be hit now.
     fn check_target(&self, slot: &SlotRef) -> Result<(), String> {
-        if !self.spares_servers || !self.cluster.is_kept_twice(slot) {
+        if !self.spares_servers || !self.cluster.is_replicated(slot) {
             return Ok(());
         }
         let is_of_servers = |other: &SlotRef| other.job == slot.job && other.role == slot.role;

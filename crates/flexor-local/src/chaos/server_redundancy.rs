@@ -46,7 +46,7 @@ mod tests {
 
     use super::*;
 
-    fn training(lives: &[(&str, u64)]) -> PsClusterStatus {
+    fn training(servers: &[(&str, u64)]) -> PsClusterStatus {
         let server = |(name, incarnation): &(&str, u64)| {
             let mut server = PsServerStatus::default();
             (server.name, server.incarnation, server.here) = ((*name).to_owned(), *incarnation, true);
@@ -55,7 +55,7 @@ mod tests {
         PsClusterStatus {
             redundant: true,
             settled: true,
-            each: lives.iter().map(server).collect(),
+            each: servers.iter().map(server).collect(),
             ..PsClusterStatus::default()
         }
     }

@@ -1,7 +1,7 @@
-//! What has happened, in memory and in a file, so that the next process that runs the cluster remembers it too.
+//! The events of a cluster, in memory and in a file, from which the next process of the cluster reads them.
 //!
-//! Events belong to the jobs of a cluster: one that is opened without any begins anew. They are for people; nothing is
-//! decided by them, so a disk that refuses costs the memory of them and nothing else.
+//! A cluster that is opened without jobs begins without events. Events are for people and nothing is decided by them, so
+//! a disk that refuses to store them does no other harm.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -11,73 +11,70 @@ use std::path::{Path, PathBuf};
 
 use super::ClusterEvent;
 
-/// How many events are remembered.
+/// The most events that are kept in memory.
 const MOST: usize = 5000;
-/// A file that is larger is put aside, in the place of the one that was before.
+/// A file of this many bytes is rotated; one rotated file is kept.
 const LARGEST_FILE: u64 = 1 << 20;
 
-/// What has happened, oldest first.
+/// Oldest first.
 #[derive(Default)]
 pub(super) struct Events {
-    remembered: VecDeque<ClusterEvent>,
-    page: Option<Page>,
+    kept: VecDeque<ClusterEvent>,
+    file: Option<EventFile>,
 }
 
-/// The file that is written.
-struct Page {
+struct EventFile {
     path: PathBuf,
     file: File,
     bytes: u64,
-    /// What could not be written was told.
+    /// The last write failed, which was logged.
     is_broken: bool,
 }
 
 impl Events {
-    /// The events of the files at `path`; none, and no files, where the cluster begins anew.
+    /// Opens the events of the files at `path`. The files of a cluster that `is_new` are removed first.
     pub(super) fn open(path: &Path, is_new: bool) -> io::Result<Self> {
-        let mut remembered = VecDeque::new();
-        for path in [aside(path), path.to_owned()] {
+        let mut kept = VecDeque::new();
+        for path in [rotated(path), path.to_owned()] {
             match fs::read(&path) {
                 Ok(_) if is_new => fs::remove_file(&path)?,
-                // The last line of a process that was killed may be half of one.
-                Ok(bytes) => remembered
-                    .extend(bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())),
+                // The last line of a killed process may be incomplete.
+                Ok(bytes) => {
+                    kept.extend(bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()))
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
-        remembered.drain(..remembered.len().saturating_sub(MOST));
-        Ok(Self { remembered, page: Some(Page::open(path)?) })
+        kept.drain(..kept.len().saturating_sub(MOST));
+        Ok(Self { kept, file: Some(EventFile::open(path)?) })
     }
 
-    /// All that are remembered.
     pub(super) fn all(&self) -> &VecDeque<ClusterEvent> {
-        &self.remembered
+        &self.kept
     }
 
-    /// The number of the next.
-    pub(super) fn next(&self) -> u64 {
-        self.remembered.back().map_or(1, |last| last.number + 1)
+    pub(super) fn next_number(&self) -> u64 {
+        self.kept.back().map_or(1, |last| last.number + 1)
     }
 
-    /// One more.
     pub(super) fn add(&mut self, event: ClusterEvent) {
-        if let Some(page) = &mut self.page {
-            page.write(&event);
+        if let Some(file) = &mut self.file {
+            file.write(&event);
         }
-        if self.remembered.len() == MOST {
-            self.remembered.pop_front();
+        if self.kept.len() == MOST {
+            self.kept.pop_front();
         }
-        self.remembered.push_back(event);
+        self.kept.push_back(event);
     }
 }
 
-impl Page {
+impl EventFile {
     fn open(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
         let mut bytes = file.metadata()?.len();
         if bytes > 0 {
-            // After half a line a new one begins.
+            // The last line may be incomplete.
             file.write_all(b"\n")?;
             bytes += 1;
         }
@@ -89,14 +86,14 @@ impl Page {
         if let Err(error) = &written
             && !self.is_broken
         {
-            tracing::warn!(path = %self.path.display(), %error, "events cannot be written down and will be forgotten");
+            tracing::warn!(path = %self.path.display(), %error, "events cannot be saved and are lost when the cluster ends");
         }
         self.is_broken = written.is_err();
     }
 
     fn try_write(&mut self, event: &ClusterEvent) -> io::Result<()> {
         if self.bytes >= LARGEST_FILE {
-            fs::rename(&self.path, aside(&self.path))?;
+            fs::rename(&self.path, rotated(&self.path))?;
             *self = Self::open(&self.path)?;
         }
         let mut line = serde_json::to_vec(event).map_err(io::Error::other)?;
@@ -107,8 +104,8 @@ impl Page {
     }
 }
 
-/// Where a file is put when it is full.
-fn aside(path: &Path) -> PathBuf {
+/// The path of a rotated file.
+fn rotated(path: &Path) -> PathBuf {
     path.with_extension("jsonl.1")
 }
 
@@ -123,26 +120,26 @@ mod tests {
     fn add(events: &mut Events, detail: &str) {
         let job = JobKey { namespace: "default".parse().unwrap(), name: "mnist".parse().unwrap() };
         let cause = Cause::new(Reason::JobCreated, detail);
-        let number = events.next();
+        let number = events.next_number();
         events.add(ClusterEvent { number, at: UnixTime::from_secs(1), job, pod: None, cause });
     }
 
     #[test]
-    fn another_process_remembers_what_happened_and_counts_on() {
+    fn another_process_reads_the_events_and_continues_their_numbers() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
         let mut events = Events::open(&path, true).unwrap();
         add(&mut events, "one");
         add(&mut events, "two");
         drop(events);
-        // Killed while it wrote.
+        // The process is killed while it writes.
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"number\":3,\"at\"").unwrap();
         let mut events = Events::open(&path, false).unwrap();
         add(&mut events, "three");
         let again = Events::open(&path, false).unwrap();
-        let told: Vec<(u64, &str)> =
+        let read: Vec<(u64, &str)> =
             again.all().iter().map(|event| (event.number, event.cause.message.as_str())).collect();
-        assert_eq!(told, [(1, "one"), (2, "two"), (3, "three")]);
+        assert_eq!(read, [(1, "one"), (2, "two"), (3, "three")]);
         assert!(Events::open(&path, true).unwrap().all().is_empty());
     }
 
@@ -153,19 +150,19 @@ mod tests {
         let mut events = Events::open(&path, true).unwrap();
         let long = "x".repeat(1000);
         (0..5000).for_each(|_| add(&mut events, &long));
-        assert_eq!((events.all().len(), events.next()), (MOST, 5001));
+        assert_eq!((events.all().len(), events.next_number()), (MOST, 5001));
         drop(events);
-        let sizes = [aside(&path), path.clone()].map(|path| fs::metadata(path).unwrap().len());
+        let sizes = [rotated(&path), path.clone()].map(|path| fs::metadata(path).unwrap().len());
         assert!(sizes.iter().sum::<u64>() < 3 * LARGEST_FILE, "{sizes:?}");
         let again = Events::open(&path, false).unwrap();
-        assert!(again.all().len() > 500 && again.next() == 5001);
+        assert!(again.all().len() > 500 && again.next_number() == 5001);
     }
 
     #[test]
-    fn a_disk_that_refuses_costs_nothing_but_the_memory_of_it() {
+    fn a_disk_that_refuses_events_does_no_other_harm() {
         let mut events = Events::default();
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        events.page = Some(Page { path: "/dev/full".into(), file: full, bytes: 0, is_broken: false });
+        events.file = Some(EventFile { path: "/dev/full".into(), file: full, bytes: 0, is_broken: false });
         add(&mut events, "one");
         assert_eq!(events.all().len(), 1);
     }

@@ -1,10 +1,12 @@
-//! Does what the controller says: writes, starts and ends things.
+//! The laptop cluster as the controller's [`Executor`]: what it observes of a job, and how it executes an action.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use flexor_engine::controller::{Action, DesiredPod};
+use flexor_control::Executor;
+use flexor_engine::controller::{Action, DesiredPod, Event, ExecutorState, ObservedJob, ObservedPlan, ObservedPod};
+use flexor_model::UnixTime;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -13,42 +15,98 @@ use super::{Cluster, JobKey, State, now, uid};
 use crate::pods::interpreter;
 use crate::state_dir::StateDir;
 
-impl Cluster {
-    /// Carries out one action.
-    pub(super) fn carry_out(&self, key: &JobKey, action: Action) -> io::Result<()> {
+impl Executor for Cluster {
+    type JobKey = JobKey;
+    type Error = io::Error;
+
+    fn now(&self) -> UnixTime {
+        now()
+    }
+
+    fn observe<T>(&self, key: &JobKey, view: impl FnOnce(&ObservedJob<'_>) -> T) -> Option<T> {
+        let state = self.lock();
+        let record = state.jobs.get(key)?;
+        let pods = state.observed_pods(key);
+        let plans: Vec<ObservedPlan> = record
+            .plans
+            .iter()
+            .map(|plan| ObservedPlan {
+                plan: plan.plan.clone(),
+                created_at: plan.created_at,
+                status: plan.status.clone(),
+            })
+            .collect();
+        Some(view(&ObservedJob {
+            job: &record.job,
+            generation: record.generation,
+            uid: &record.uid,
+            namespace: &key.namespace,
+            deleting: record.deleting,
+            status: &record.status,
+            pods: &pods,
+            services: &record.services,
+            plans: &plans,
+            released: &record.released,
+            closed: record.closed.as_ref(),
+            // A pod that this cluster creates is visible at once.
+            executor: &ExecutorState::default(),
+        }))
+    }
+
+    /// Executes an action under the cluster's lock; it never waits.
+    async fn execute(&self, key: &JobKey, action: Action) -> io::Result<()> {
         let state_dir = &self.0.options.state_dir;
         let mut state = self.lock();
-        if let Action::CreatePod(desired) = action {
-            return self.create_pod(&mut state, key, *desired);
-        }
-        let Some(record) = state.jobs.get_mut(key) else { return Ok(()) };
         match action {
-            Action::SetStatus(status) => record.change(state_dir, |record| record.status = *status)?,
-            Action::SetPlanStatus { plan, status } => record.change(state_dir, |record| {
-                if let Some(known) = record.plans.iter_mut().find(|known| known.plan.name.as_str() == plan) {
-                    known.status = status;
-                }
-            })?,
-            // Written down with whatever is next: one that is forgotten is made again.
-            Action::CreateService(desired) => _ = record.services.insert(desired.name),
-            Action::DeleteService { name } => _ = record.services.remove(&name),
+            Action::CreatePod(desired) => self.create_pod(&mut state, key, *desired)?,
             Action::DeletePod { name, uid, cause, .. } => {
-                state.tell(key, Some(name), cause);
+                state.record_event(key, Some(name), cause);
                 self.delete_pod(&mut state, &uid)?;
             }
-            Action::Record(event) => {
-                state.tell(key, event.pod, event.cause);
-            }
+            Action::Record(event) => state.record_event(key, event.pod, event.cause),
             Action::DeleteJob { cause } => {
-                state.tell(key, None, cause);
+                state.record_event(key, None, cause);
                 state.forget_job(key, state_dir)?;
             }
-            Action::CreatePod(_) => {}
+            Action::SetStatus(status) => {
+                let Some(record) = state.jobs.get_mut(key) else { return Ok(()) };
+                record.change(state_dir, |record| record.status = *status)?;
+            }
+            Action::SetPlanStatus { plan, status } => {
+                let Some(record) = state.jobs.get_mut(key) else { return Ok(()) };
+                record.change(state_dir, |record| {
+                    if let Some(known) = record.plans.iter_mut().find(|known| known.plan.name.as_str() == plan) {
+                        known.status = status;
+                    }
+                })?;
+            }
+            // A service is saved with the next change of the job: one that is forgotten is created again.
+            Action::CreateService(desired) => {
+                let Some(record) = state.jobs.get_mut(key) else { return Ok(()) };
+                record.services.insert(desired.name);
+            }
+            Action::DeleteService { name } => {
+                let Some(record) = state.jobs.get_mut(key) else { return Ok(()) };
+                record.services.remove(&name);
+            }
         }
         Ok(())
     }
 
-    /// Makes a pod; it runs once there is room for it.
+    fn record(&self, key: &JobKey, event: Event) {
+        let mut state = self.lock();
+        if state.jobs.contains_key(key) {
+            state.record_event(key, event.pod, event.cause);
+        }
+    }
+
+    fn pass_finished(&self, _: &JobKey) {
+        self.publish();
+    }
+}
+
+impl Cluster {
+    /// Creates a pod; it starts once the scheduler admits it.
     fn create_pod(&self, state: &mut State, key: &JobKey, desired: DesiredPod) -> io::Result<()> {
         let state_dir = &self.0.options.state_dir;
         let record = state.jobs.get(key).ok_or_else(|| io::Error::other("the job is gone"))?;
@@ -78,21 +136,20 @@ impl Cluster {
         let pod = PodRecord::waiting(meta);
         state_dir.pod(&pod.meta.uid).begin()?;
         pod.save(state_dir)?;
-        state.tell(key, Some(pod.meta.desired.name.clone()), pod.meta.desired.cause.clone());
         state.pods.insert(pod.meta.uid.clone(), pod);
         Ok(())
     }
 
-    /// Has a pod end, and its folder removed then.
+    /// Terminates a pod; its folder is removed once it has ended.
     pub(super) fn delete_pod(&self, state: &mut State, uid: &str) -> io::Result<()> {
         let state_dir = &self.0.options.state_dir;
         let Some(pod) = state.pods.get_mut(uid) else { return Ok(()) };
         pod.meta.deleting_since.get_or_insert_with(now);
         match pod.supervisor {
             Some(_) => {
-                // A full disk must not keep it: who takes over would find it ended, which is as good.
+                // A full disk must not stop the deletion. A process that takes over finds the pod ended, which is as good.
                 if let Err(error) = pod.save(state_dir) {
-                    tracing::warn!(pod = pod.meta.desired.name, %error, "cannot be written down; it is deleted all the same");
+                    tracing::warn!(pod = pod.meta.desired.name, %error, "the deletion of a pod cannot be saved; the pod is deleted all the same");
                 }
                 pod.signal_supervisor(Signal::TERM);
             }
@@ -103,7 +160,12 @@ impl Cluster {
 }
 
 impl State {
-    /// A job is gone, and all that was held for it.
+    /// The pods of a job as the controller observes them, by uid.
+    pub(super) fn observed_pods(&self, key: &JobKey) -> Vec<ObservedPod> {
+        self.pods.values().filter(|pod| pod.meta.job == *key).map(PodRecord::observe).collect()
+    }
+
+    /// Removes a job and everything that is kept for it.
     fn forget_job(&mut self, key: &JobKey, state_dir: &StateDir) -> io::Result<()> {
         self.feeds.remove(key);
         self.sockets.retain(|(of, _), _| of != key);
@@ -114,7 +176,7 @@ impl State {
         record.remove(state_dir)
     }
 
-    /// A pod is gone.
+    /// Removes a pod that has ended, with its folder.
     pub(super) fn forget_pod(&mut self, state_dir: &StateDir, uid: &str) {
         let Some(pod) = self.pods.remove(uid) else { return };
         self.remember(&pod);
@@ -127,7 +189,7 @@ impl State {
         }
         crate::limits::forget_pod(state_dir, uid);
         if let Err(error) = state_dir.pod(uid).remove() {
-            tracing::warn!(pod = pod.meta.desired.name, %error, "its folder cannot be removed");
+            tracing::warn!(pod = pod.meta.desired.name, %error, "the folder of a pod cannot be removed");
         }
     }
 }

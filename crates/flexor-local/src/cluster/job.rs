@@ -65,9 +65,6 @@ pub struct JobRecord {
     /// Its parameter servers that are to leave and keep nothing any more, as its master says.
     #[serde(skip)]
     pub released: BTreeSet<String>,
-    /// What keeps the cluster from doing what was decided about it.
-    #[serde(skip)]
-    pub trouble: Option<String>,
     /// How its training stands, as its master says.
     #[serde(skip)]
     pub training: Option<TrainingStatus>,
@@ -108,7 +105,7 @@ impl fmt::Display for JobKey {
 impl JobKey {
     /// The key of a job, in the usual namespace where it names none.
     pub fn of(job: &Job) -> Self {
-        let namespace = job.namespace.clone().unwrap_or_else(super::requests::usual_namespace);
+        let namespace = job.namespace.clone().unwrap_or_else(super::requests::default_namespace);
         Self { namespace, name: job.name.clone() }
     }
 }

@@ -1,4 +1,4 @@
-//! ConfigMaps, Secrets and PriorityClasses: taken in, taken away, and looked up by those who refer to them.
+//! Requests about ConfigMaps, Secrets and PriorityClasses.
 
 use flexor_model::DnsLabel;
 
@@ -8,14 +8,14 @@ use crate::objects::{Object, ObjectChange, ObjectError, ObjectKey, ObjectKind, S
 use crate::pods::interpreter::InterpretError;
 
 impl Cluster {
-    /// Takes an object in, or what has changed of it.
+    /// Creates or changes an object.
     ///
     /// # Errors
     ///
-    /// What is there does not let it, or it cannot be written down.
+    /// The stored object does not allow the change, or it cannot be saved.
     pub fn apply_object(&self, object: Object) -> Result<ApplyOutcome, ApiError> {
         let mut state = self.lock();
-        let taken = match state.objects.admit(&object)? {
+        let outcome = match state.objects.admit(&object)? {
             ObjectChange::Same => return Ok(ApplyOutcome::Unchanged),
             ObjectChange::New => ApplyOutcome::Created,
             ObjectChange::Other => ApplyOutcome::Changed,
@@ -27,16 +27,16 @@ impl Cluster {
         state.objects.insert(kept);
         drop(state);
         self.publish();
-        // Some pod may have waited for it.
+        // A pod may have waited for it.
         self.notify();
-        Ok(taken)
+        Ok(outcome)
     }
 
-    /// Deletes an object. What pods have been given of it they keep. Its unique id.
+    /// Deletes an object. Pods keep what they got from it. Returns its uid.
     ///
     /// # Errors
     ///
-    /// It is not there, it is always there, or the disk refuses.
+    /// The object does not exist, is built in, or cannot be removed from the disk.
     pub fn delete_object(&self, kind: ObjectKind, namespace: &DnsLabel, name: &str) -> Result<String, ApiError> {
         let mut state = self.lock();
         let elsewhere = state.namespace_of(kind, name);
@@ -55,12 +55,12 @@ impl Cluster {
         Ok(uid)
     }
 
-    /// Forgets all objects.
-    pub(super) fn forget_objects(&self) {
+    /// Removes all objects.
+    pub(super) fn remove_objects(&self) {
         let mut state = self.lock();
         for kept in std::mem::take(&mut state.objects).iter() {
             if let Err(error) = kept.erase(self.state_dir()) {
-                tracing::warn!(object = %kept.object.key, %error, "cannot be removed");
+                tracing::warn!(object = %kept.object.key, %error, "an object cannot be removed");
             }
         }
     }
@@ -72,7 +72,7 @@ impl State {
         keys.find(|key| key.kind == kind && key.name.as_str() == name)?.namespace.clone()
     }
 
-    /// A pod refers to something that is not there; it is started once that has come. People are told once.
+    /// Keeps a pod pending that refers to an object which does not exist. It is started once the object is applied.
     pub(super) fn await_objects(&mut self, uid: &str, why: &InterpretError) {
         self.hold(
             uid,

@@ -1,6 +1,6 @@
-//! What people may wish for: jobs and plans to be taken in, things to be deleted, programs to be sent signals.
+//! API requests: applying jobs and plans, deleting objects, sending signals to programs.
 //!
-//! A wish is written down and the loop is told; what follows from it the controller decides.
+//! A request is saved and wakes the loop. What follows from it the controller decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,68 +15,44 @@ use super::{Cluster, JobKey, JobRecord, PlanRecord, PodRecord, State, Timeline, 
 use crate::objects::ObjectError;
 use crate::pods::preflight::{self, PreflightError};
 
-/// What became of something that was to be taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApplyOutcome {
-    /// It was not there before.
     Created,
-    /// It was there, and is different now.
     Changed,
-    /// It was there just so.
     Unchanged,
 }
 
-/// Why a wish is not granted. Nothing has changed then.
+/// Why a request is refused. Nothing has changed then.
 #[derive(Debug, Error)]
 pub enum ApiError {
-    /// What it is about is not there.
+    /// The object does not exist.
     #[error("there is no {kind} {name} in namespace {namespace}{}", hint(elsewhere.as_ref()))]
     Missing {
-        /// What it would be.
         kind: &'static str,
-        /// Its name.
         name: String,
-        /// Where it was looked for.
         namespace: DnsLabel,
-        /// Where there is one of that name.
+        /// A namespace that has an object of that name.
         elsewhere: Option<DnsLabel>,
     },
-    /// A plan of this name says something else.
+    /// A plan of this name exists with other content.
     #[error("the plan {0} is here and says something else; plans stay as they are, so give yours another name")]
     PlanExists(ObjectName),
-    /// The job cannot do what a plan says.
+    /// The plan asks for what the job does not allow.
     #[error("the plan {plan} cannot be carried out: {why}")]
-    PlanDoesNotFit {
-        /// The plan.
-        plan: ObjectName,
-        /// Why not.
-        why: String,
-    },
-    /// A job of this name is on its way out.
+    PlanDoesNotFit { plan: ObjectName, why: String },
+    /// The job of this name is being deleted.
     #[error("the job {0} is being deleted; try again once it is gone")]
     BeingDeleted(JobKey),
-    /// A pod has no such container.
+    /// The pod has no such container.
     #[error("pod {pod} has no container {container}; it has {}", known.join(", "))]
-    NoContainer {
-        /// The pod.
-        pod: String,
-        /// What was asked for.
-        container: String,
-        /// What it has.
-        known: Vec<String>,
-    },
-    /// A container does not run.
+    NoContainer { pod: String, container: String, known: Vec<String> },
+    /// The container does not run.
     #[error("container {container} of pod {pod} does not run; `flexor describe pod {pod}` says why")]
-    NotRunning {
-        /// The pod.
-        pod: String,
-        /// The container.
-        container: String,
-    },
-    /// It can never run here.
+    NotRunning { pod: String, container: String },
+    /// The job can never run here.
     #[error("{}", in_a_line(.0))]
     CannotRun(Vec<PreflightError>),
-    /// A ConfigMap, Secret or PriorityClass cannot be had so.
+    /// A ConfigMap, Secret or PriorityClass cannot be changed like this.
     #[error(transparent)]
     Object(#[from] ObjectError),
     /// The system refuses.
@@ -85,19 +61,19 @@ pub enum ApiError {
 }
 
 impl Cluster {
-    /// Takes a job in, or what has changed of it.
+    /// Creates or changes a job.
     ///
     /// # Errors
     ///
-    /// It cannot run here, it cannot be written down, or a job of its name is on its way out.
+    /// The job cannot run here or cannot be saved, or one of its name is being deleted.
     pub fn apply(&self, mut job: Job, manifest: Value) -> Result<ApplyOutcome, ApiError> {
         let key = JobKey::of(&job);
-        // Whether a manifest names its namespace or is given one makes no difference.
+        // A manifest that names the default namespace is the same as one that names none.
         job.namespace = Some(key.namespace.clone());
         let mut preflight = preflight::of_manifest(&job);
         preflight.extend(preflight::of_machine(&job, &self.0.options.folder));
         let mut state = self.lock();
-        let (taken, record) = match state.jobs.get(&key) {
+        let (outcome, record) = match state.jobs.get(&key) {
             Some(known) if known.deleting => return Err(ApiError::BeingDeleted(key)),
             Some(known) if known.job == job => return Ok(ApplyOutcome::Unchanged),
             Some(_) | None if !preflight.is_empty() => return Err(ApiError::CannotRun(preflight)),
@@ -121,7 +97,6 @@ impl Cluster {
                     timeline: Timeline::default(),
                     closed: None,
                     released: BTreeSet::new(),
-                    trouble: None,
                     training: None,
                 };
                 (ApplyOutcome::Created, record)
@@ -132,17 +107,16 @@ impl Cluster {
         drop(state);
         self.publish();
         self.notify();
-        Ok(taken)
+        Ok(outcome)
     }
 
-    /// Takes a plan in.
+    /// Creates a plan.
     ///
     /// # Errors
     ///
-    /// Its job is not there or cannot do what it says, a plan of its name says something else, or it cannot be written
-    /// down.
+    /// Its job does not exist or does not allow it, another plan of its name exists, or it cannot be saved.
     pub fn apply_plan(&self, mut plan: Plan, manifest: Value) -> Result<ApplyOutcome, ApiError> {
-        let namespace = plan.namespace.get_or_insert_with(usual_namespace).clone();
+        let namespace = plan.namespace.get_or_insert_with(default_namespace).clone();
         let key = JobKey { namespace, name: plan.job.clone() };
         let mut state = self.lock();
         let missing = state.no_job(&key);
@@ -159,11 +133,11 @@ impl Cluster {
         Ok(ApplyOutcome::Created)
     }
 
-    /// Deletes a job; it is gone once its pods are. Its unique id.
+    /// Deletes a job; it is gone once its pods are. Returns its uid.
     ///
     /// # Errors
     ///
-    /// It is not there, or that cannot be written down.
+    /// The job does not exist, or the deletion cannot be saved.
     pub fn delete_job(&self, key: &JobKey) -> Result<JobUid, ApiError> {
         let mut state = self.lock();
         let missing = state.no_job(key);
@@ -177,11 +151,11 @@ impl Cluster {
         Ok(uid)
     }
 
-    /// Deletes a plan. What it has set stays as it is.
+    /// Deletes a plan. The targets that it has set stay.
     ///
     /// # Errors
     ///
-    /// It is not there, or that cannot be written down.
+    /// The plan does not exist, or the deletion cannot be saved.
     pub fn delete_plan(&self, namespace: &DnsLabel, name: &str) -> Result<(), ApiError> {
         let mut state = self.lock();
         let has = |record: &JobRecord| record.plans.iter().any(|known| known.plan.name.as_str() == name);
@@ -195,11 +169,11 @@ impl Cluster {
         Ok(())
     }
 
-    /// Deletes a pod; whether there is another then is for the controller to say. Its unique id.
+    /// Deletes a pod; the controller decides whether it is replaced. Returns its uid.
     ///
     /// # Errors
     ///
-    /// It is not there, or that cannot be written down.
+    /// The pod does not exist, or the deletion cannot be saved.
     pub fn delete_pod_named(&self, namespace: &DnsLabel, name: &str) -> Result<String, ApiError> {
         let mut state = self.lock();
         let uid = state.pod_named(namespace, name)?.meta.uid.clone();
@@ -210,16 +184,16 @@ impl Cluster {
         Ok(uid)
     }
 
-    /// A pod.
+    /// The pod of this name.
     ///
     /// # Errors
     ///
-    /// It is not there.
+    /// The pod does not exist.
     pub fn pod_named(&self, namespace: &DnsLabel, name: &str) -> Result<PodRecord, ApiError> {
         self.lock().pod_named(namespace, name).cloned()
     }
 
-    /// Sends a signal to the program of a container, the main one where none is named.
+    /// Sends a signal to the program of a container, of the main one if none is named.
     ///
     /// # Errors
     ///
@@ -240,7 +214,7 @@ impl Cluster {
         if program.send(signal) { Ok(()) } else { Err(not_running()) }
     }
 
-    /// Tells all pods that are to go that they have no more time.
+    /// Ends the grace period of all pods that are being deleted.
     pub fn hurry(&self) {
         let state = self.lock();
         for pod in state.pods.values().filter(|pod| pod.is_deleting()) {
@@ -248,17 +222,17 @@ impl Cluster {
         }
     }
 
-    /// Ends all pods and forgets all jobs and what they refer to; comes back when nothing is left.
+    /// Deletes all jobs, pods and other objects. Returns when nothing is left.
     pub async fn drain(&self) {
         let keys: Vec<JobKey> = self.lock().jobs.keys().cloned().collect();
         for key in keys {
             if let Err(error) = self.delete_job(&key) {
-                tracing::error!(job = %key, %error, "cannot be deleted");
+                tracing::error!(job = %key, %error, "a job cannot be deleted");
             }
         }
         let mut changes = self.changes();
         while !self.lock().jobs.is_empty() && changes.changed().await.is_ok() {}
-        self.forget_objects();
+        self.remove_objects();
     }
 }
 
@@ -268,7 +242,7 @@ impl State {
         missing("job", key.name.as_str(), &key.namespace, elsewhere)
     }
 
-    /// The pod of this name; the one that is not on its way out, where one of the same name is.
+    /// The pod of this name; of two, the one that is not being deleted.
     fn pod_named(&self, namespace: &DnsLabel, name: &str) -> Result<&PodRecord, ApiError> {
         let named = || self.pods.values().filter(|pod| pod.meta.desired.name == name);
         let here = named().filter(|pod| pod.meta.job.namespace == *namespace).min_by_key(|pod| pod.is_deleting());
@@ -278,11 +252,11 @@ impl State {
 }
 
 impl PodRecord {
-    /// The name of a container, the main one where none is named.
+    /// The name of a container, of the main one if none is named.
     ///
     /// # Errors
     ///
-    /// There is none of that name.
+    /// The pod has no container of that name.
     pub fn container<'a>(&'a self, name: Option<&'a str>) -> Result<&'a str, ApiError> {
         let Some(name) = name else { return Ok(&self.meta.main) };
         let known: Vec<String> =
@@ -307,7 +281,7 @@ fn hint(elsewhere: Option<&DnsLabel>) -> String {
     elsewhere.map(|namespace| format!("; there is one in {namespace}: add -n {namespace}")).unwrap_or_default()
 }
 
-/// Where a job is whose manifest names no namespace.
-pub(super) fn usual_namespace() -> DnsLabel {
+/// The namespace of a job whose manifest names none.
+pub(super) fn default_namespace() -> DnsLabel {
     "default".parse().unwrap_or_else(|_| unreachable!("default is the name of a namespace"))
 }

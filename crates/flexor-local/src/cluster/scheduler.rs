@@ -13,7 +13,7 @@ use command_fds::{CommandFdExt, FdMapping};
 use flexor_engine::render::SIDECAR;
 use flexor_model::{PortName, Program, Quantity, Role, RoleKind, requests_of};
 
-use super::admission::{self, Ask, Eviction, Millis, Stage};
+use super::admission::{self, Eviction, Millis, PodRequest, Stage};
 use super::driver::{Decided, TRY_AGAIN};
 use super::job::Place;
 use super::pod::{PendingReason, PodMeta, PodRecord};
@@ -33,7 +33,7 @@ impl Cluster {
         if !state.pods.values().any(|pod| pod.pending.is_some() && !pod.is_deleting()) {
             return;
         }
-        let asks: Vec<Ask> = state.pods.values().filter_map(|pod| state.ask(pod)).collect();
+        let asks: Vec<PodRequest> = state.pods.values().filter_map(|pod| state.ask(pod)).collect();
         let capacity = self.0.options.cpus.map(millis);
         let admission = admission::decide(capacity, &asks);
         for (number, uid) in admission.start.into_iter().enumerate() {
@@ -153,17 +153,17 @@ impl Cluster {
 
 impl State {
     /// What a pod asks of the node; nothing once it has ended.
-    fn ask(&self, pod: &PodRecord) -> Option<Ask> {
+    fn ask(&self, pod: &PodRecord) -> Option<PodRequest> {
         let stage = match (&pod.pending, pod.supervisor, pod.is_deleting()) {
-            (_, Some(_), true) => Stage::Goes,
-            (Some(_), _, false) => Stage::Waits,
-            (None, Some(_), false) => Stage::Runs,
+            (_, Some(_), true) => Stage::Terminating,
+            (Some(_), _, false) => Stage::Waiting,
+            (None, Some(_), false) => Stage::Running,
             (_, None, _) => return None,
         };
         let spec = &pod.meta.rendered["spec"];
         let class = spec["priorityClassName"].as_str();
         let role = self.role_of(pod)?;
-        Some(Ask {
+        Some(PodRequest {
             uid: pod.meta.uid.clone(),
             cpu: requests_of(spec).cpu().map_or(0, millis),
             priority: self.objects.priority(class),
@@ -191,7 +191,7 @@ impl State {
         pod.pending = Some(pending);
         let (job, name) = (pod.meta.job.clone(), pod.meta.desired.name.clone());
         if let Some(cause) = cause.filter(|_| is_news) {
-            self.tell(&job, Some(name), cause);
+            self.record_event(&job, Some(name), cause);
         }
         is_news
     }

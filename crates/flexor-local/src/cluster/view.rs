@@ -1,4 +1,4 @@
-//! What people look at: jobs, pods and events as they are now.
+//! Views of the cluster's state: jobs, pods and events as they are now.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,75 +13,58 @@ use crate::objects::Objects;
 use crate::pods::status::PodStatus;
 use crate::state_dir::StateDir;
 
-/// A job, to be looked at.
+/// A copy of what a job shows.
 #[derive(Debug, Clone)]
 pub struct JobView {
-    /// Which.
     pub key: JobKey,
-    /// Its dialect.
     pub dialect: String,
-    /// The manifest that it comes from.
     pub manifest: Value,
-    /// When it came.
     pub created_at: UnixTime,
-    /// It is to go.
     pub deleting: bool,
-    /// What the controller has written down.
     pub status: JobStatus,
-    /// Where its master serves, if it has one.
+    /// The gRPC address of its master, if it has one.
     pub master: Option<std::net::SocketAddr>,
-    /// How its training stands, once its master has said so.
+    /// As its master reported it last.
     pub training: Option<TrainingStatus>,
-    /// What it did with its time.
     pub timeline: Timeline,
 }
 
-/// A pod, to be looked at.
+/// A copy of what a pod shows.
 #[derive(Debug, Clone)]
 pub struct PodView {
-    /// Its name.
     pub name: String,
-    /// Its unique id.
     pub uid: String,
-    /// Whose it is.
     pub job: JobKey,
-    /// Its role.
     pub role: String,
-    /// How often its place was filled before.
+    /// How often its slot was filled before.
     pub relaunches: u32,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// How far it is.
     pub phase: PodPhase,
-    /// It is to go.
     pub deleting: bool,
-    /// When it was made.
     pub created_at: UnixTime,
-    /// Its address.
     pub address: std::net::Ipv4Addr,
-    /// What its parent says.
+    /// The last status that its supervisor wrote.
     pub status: Option<PodStatus>,
-    /// Why nothing of it can run.
+    /// Why its containers can never be created.
     pub trouble: Option<String>,
     /// Why it is not started yet.
     pub pending: Option<PendingReason>,
 }
 
-/// All that there is, for as long as it is looked at.
+/// The whole state of the cluster, locked while it is read.
 #[derive(Debug)]
 pub struct Everything<'a> {
-    /// All jobs, with their plans.
+    /// With their plans.
     pub jobs: &'a BTreeMap<JobKey, JobRecord>,
-    /// All pods, by unique id.
+    /// By uid.
     pub pods: &'a BTreeMap<String, PodRecord>,
     /// ConfigMaps, Secrets and PriorityClasses.
     pub objects: &'a Objects,
-    /// What has happened, oldest first.
+    /// Oldest first.
     pub events: &'a VecDeque<ClusterEvent>,
 }
 
 impl Cluster {
-    /// All jobs.
     pub fn jobs(&self) -> Vec<JobView> {
         let state = self.lock();
         let view = |record: &JobRecord| JobView {
@@ -98,7 +81,7 @@ impl Cluster {
         state.jobs.values().map(view).collect()
     }
 
-    /// All pods, by name.
+    /// All pods, sorted by name.
     pub fn pods(&self) -> Vec<PodView> {
         let state = self.lock();
         let mut pods: Vec<PodView> = state
@@ -124,23 +107,21 @@ impl Cluster {
         pods
     }
 
-    /// Looks at everything at once. Nothing can happen meanwhile, so that whoever looks is to be brief.
-    pub fn look<T>(&self, at: impl FnOnce(&Everything<'_>) -> T) -> T {
+    /// Reads everything at one moment. The cluster is locked meanwhile, so `read` has to be brief.
+    pub fn read<T>(&self, read: impl FnOnce(&Everything<'_>) -> T) -> T {
         let state = self.lock();
-        at(&Everything { jobs: &state.jobs, pods: &state.pods, objects: &state.objects, events: state.events.all() })
+        read(&Everything { jobs: &state.jobs, pods: &state.pods, objects: &state.objects, events: state.events.all() })
     }
 
-    /// How it is run.
     pub fn options(&self) -> &Options {
         &self.0.options
     }
 
-    /// When this process took it over, since the Unix epoch.
+    /// When this process took the cluster over.
     pub fn since(&self) -> UnixTime {
         self.0.since
     }
 
-    /// Its folder.
     pub fn state_dir(&self) -> &StateDir {
         &self.0.options.state_dir
     }

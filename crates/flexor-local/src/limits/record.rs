@@ -71,7 +71,7 @@ mod tests {
     fn cgroups_of_removed_pods_are_removed_wherever_they_were() {
         let folder = tempfile::tempdir().unwrap();
         let state_dir = StateDir::at(folder.path().join("home"));
-        drop(state_dir.take().unwrap());
+        drop(state_dir.lock().unwrap());
         let groups = |place: &str| {
             let memory = folder.path().join(place);
             fs::create_dir_all(&memory).unwrap();

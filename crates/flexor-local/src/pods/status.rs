@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_that_is_cut_is_told_of_once() {
+    fn a_cut_log_is_reported_once() {
         let status = |cut: Option<&str>| PodStatus {
             uid: "u".to_owned(),
             supervisor: (1, 1),
@@ -121,8 +121,8 @@ mod tests {
             }],
         };
         let (whole, cut) = (status(None), status(Some("no space left")));
-        let told: Vec<String> = cut.logs_cut_since(Some(&whole)).iter().map(ToString::to_string).collect();
-        assert_eq!(told, ["LogCut: the log of container main ends here: no space left; the program goes on"]);
+        let causes: Vec<String> = cut.logs_cut_since(Some(&whole)).iter().map(ToString::to_string).collect();
+        assert_eq!(causes, ["LogCut: the log of container main ends here: no space left; the program goes on"]);
         assert_eq!(cut.logs_cut_since(None).len(), 1);
         assert!(cut.logs_cut_since(Some(&cut)).is_empty() && whole.logs_cut_since(Some(&cut)).is_empty());
     }

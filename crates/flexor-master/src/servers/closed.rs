@@ -1,74 +1,79 @@
-//! Which records no update comes of any more, for the servers: they remember what they applied only until then.
+//! Closed records: no push of theirs comes again, so servers need not remember their batches one by one.
 //!
-//! It is looked at several times a second, and a job may go through its data thousands of times. So epochs of which nothing
-//! is open are one entry however many there are, and a server hears what is new to it.
+//! The list is computed several times a second, and a job may have thousands of epochs. So consecutive epochs without open
+//! records are one entry, and a server gets only what is new to it.
 
 use std::collections::BTreeMap;
 
 use flexor_engine::ledger::{Batches, DatasetPosition, Position, Ranges};
 use flexor_wire::master::v1 as wire;
 
-/// What is done, of all datasets: accounted for, or taken out.
+/// Closed records of all datasets: accounted for, or quarantined.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Closed {
-    /// Up to which epoch it is so.
-    until: BTreeMap<Stretch, u32>,
+    /// The last epoch in which each range is closed.
+    last_epoch: BTreeMap<ClosedSpan, u32>,
 }
 
-/// Records, in every epoch from one on.
+/// A range of records, from one epoch on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Stretch {
+struct ClosedSpan {
     dataset: u32,
-    since: u32,
+    first_epoch: u32,
     first: u64,
     end: u64,
 }
 
 impl Closed {
-    /// What is done when the ledger stands like this.
     pub(super) fn of(position: &Position) -> Self {
         let mut closed = Self::default();
         position.datasets.values().for_each(|dataset| closed.add(dataset));
         closed
     }
 
-    /// What somebody has to be told who knows that much.
+    /// What a server that knows `known` still needs.
     pub(crate) fn beyond(&self, known: &Self) -> Vec<wire::ClosedRange> {
-        let news = self.until.iter().filter_map(|(stretch, until)| {
-            let since = match known.until.get(stretch) {
-                Some(known) if known >= until => return None,
+        let new = self.last_epoch.iter().filter_map(|(span, last_epoch)| {
+            let first_epoch = match known.last_epoch.get(span) {
+                Some(known) if known >= last_epoch => return None,
                 Some(known) => known + 1,
-                None => stretch.since,
+                None => span.first_epoch,
             };
-            let Stretch { dataset, first, end, .. } = *stretch;
-            Some(wire::ClosedRange { dataset, epoch: *until, first, end, since: (since < *until).then_some(since) })
+            let ClosedSpan { dataset, first, end, .. } = *span;
+            Some(wire::ClosedRange {
+                dataset,
+                epoch: *last_epoch,
+                first,
+                end,
+                first_epoch: (first_epoch < *last_epoch).then_some(first_epoch),
+            })
         });
-        news.collect()
+        new.collect()
     }
 
     fn add(&mut self, dataset: &DatasetPosition) {
         let spec = &dataset.spec;
-        let mut since = 0;
+        let mut first_epoch = 0;
         for (epoch, open) in &dataset.epochs {
-            self.add_whole(dataset, since, *epoch);
-            since = epoch + 1;
+            self.add_complete_epochs(dataset, first_epoch, *epoch);
+            first_epoch = epoch + 1;
             let mut done = Ranges::default();
             done.insert(Batches::new(0, open.fresh));
             open.open.iter().for_each(|batches| drop(done.remove(batches)));
-            let place = |batch: u64| batch.saturating_mul(spec.batch.get()).min(spec.records);
+            let record = |batch: u64| batch.saturating_mul(spec.batch.get()).min(spec.records);
             for batches in done.iter() {
-                let (first, end) = (place(batches.first), place(batches.end()));
-                self.until.insert(Stretch { dataset: spec.number(), since: *epoch, first, end }, *epoch);
+                let (first, end) = (record(batches.first), record(batches.end()));
+                self.last_epoch.insert(ClosedSpan { dataset: spec.number(), first_epoch: *epoch, first, end }, *epoch);
             }
         }
-        self.add_whole(dataset, since, dataset.begun);
+        self.add_complete_epochs(dataset, first_epoch, dataset.begun);
     }
 
-    /// Nothing is open of the epochs from one on to before another.
-    fn add_whole(&mut self, dataset: &DatasetPosition, since: u32, before: u32) {
-        if since < before {
+    /// Adds epochs without open records: from `first_epoch` to before `end_epoch`.
+    fn add_complete_epochs(&mut self, dataset: &DatasetPosition, first_epoch: u32, end_epoch: u32) {
+        if first_epoch < end_epoch {
             let (dataset, end) = (dataset.spec.number(), dataset.spec.records);
-            self.until.insert(Stretch { dataset, since, first: 0, end }, before - 1);
+            self.last_epoch.insert(ClosedSpan { dataset, first_epoch, first: 0, end }, end_epoch - 1);
         }
     }
 }
@@ -108,12 +113,12 @@ mod tests {
 
         fn range(&self, epoch: u32, first: u64, end: u64) -> wire::ClosedRange {
             let dataset = self.0.dataset("clicks").unwrap().number();
-            wire::ClosedRange { dataset, epoch, first, end, since: None }
+            wire::ClosedRange { dataset, epoch, first, end, first_epoch: None }
         }
     }
 
     #[test]
-    fn what_is_accounted_for_is_closed_and_nothing_else() {
+    fn exactly_the_accounted_records_are_closed() {
         let (mut data, nothing) = (Data::new(), Closed::default());
         assert_eq!(data.closed().beyond(&nothing), []);
         data.learn(&[1, 2]);
@@ -121,21 +126,21 @@ mod tests {
     }
 
     #[test]
-    fn epochs_of_which_nothing_is_open_are_told_as_one() {
+    fn complete_epochs_are_one_entry() {
         let mut data = Data::new();
         data.learn(&[0, 1, 2]);
         let first = data.closed();
         assert_eq!(first.beyond(&Closed::default()), [data.range(0, 0, 25)]);
         (1..50).for_each(|_| data.learn(&[0, 1, 2]));
         data.learn(&[0]);
-        let whole = wire::ClosedRange { since: Some(0), ..data.range(49, 0, 25) };
-        assert_eq!(data.closed().beyond(&Closed::default()), [whole, data.range(50, 0, 10)]);
-        let whole = wire::ClosedRange { since: Some(1), ..whole };
-        assert_eq!(data.closed().beyond(&first), [whole, data.range(50, 0, 10)]);
+        let complete = wire::ClosedRange { first_epoch: Some(0), ..data.range(49, 0, 25) };
+        assert_eq!(data.closed().beyond(&Closed::default()), [complete, data.range(50, 0, 10)]);
+        let complete = wire::ClosedRange { first_epoch: Some(1), ..complete };
+        assert_eq!(data.closed().beyond(&first), [complete, data.range(50, 0, 10)]);
     }
 
     #[test]
-    fn only_what_is_new_is_told_to_who_knows_the_rest() {
+    fn a_server_gets_only_what_is_new_to_it() {
         let mut data = Data::new();
         (0..3).for_each(|_| data.learn(&[0, 1, 2]));
         data.learn(&[0]);

@@ -1,62 +1,60 @@
-//! Steps of synchronous training, as servers hear of them.
+//! Committed steps of synchronous training, for the servers.
 //!
-//! Which steps are taken follows from the ledger; a server that hears of one applies what waits for it, on every
-//! partition that it keeps. All are told in the same order as maps, so that nobody takes a step of before a return to a
-//! checkpoint for one of after it.
+//! The ledger determines which steps are committed. A server that learns of a step applies its buffered gradients on every
+//! partition. Steps and maps reach a server in order, so a step from before a rewind is never taken for a later one.
 
 use flexor_engine::ledger::{DatasetSpec, Ledger};
-use flexor_engine::psmembers::{Mode, PsMembers};
+use flexor_engine::ps_membership::{Mode, PsMembership};
 use flexor_wire::master::v1 as wire;
 
 use super::{Servers, State};
 
-/// How many steps one message names at most.
-const NAMED: u64 = 1024;
+/// Steps per message.
+const MAX_STEPS: u64 = 1024;
 
 impl Servers {
-    /// How many steps are taken, with the batches of the last; nothing where training does not go in steps.
-    pub(super) fn steps(&self, state: &State) -> Option<wire::StepsTaken> {
+    /// The number of committed steps, with the batches of the last; none in asynchronous training.
+    pub(super) fn steps(&self, state: &State) -> Option<wire::CommittedSteps> {
         self.0.data.with_ledger(|ledger| {
             let spec = ledger.synchronous_dataset()?;
-            let taken = taken(ledger, spec, state)?;
-            Some(of(ledger, spec, &state.members, taken.saturating_sub(1)..taken, taken))
+            let committed = releasable(ledger, spec, state)?;
+            Some(message(ledger, spec, &state.members, committed.saturating_sub(1)..committed, committed))
         })
     }
 
-    /// The batches of steps from this one on, for a server that has missed them. No more than everybody was told: what was
-    /// decided since may not be durable, or be held back.
-    pub(crate) fn steps_from(&self, first: u64) -> Option<wire::StepsTaken> {
-        let told = self.told().borrow().steps.clone()?;
+    /// The batches of steps from `first` on, for a server that misses them. Only published steps: later ones may not be
+    /// durable, or are held back for a checkpoint.
+    pub(crate) fn steps_from(&self, first: u64) -> Option<wire::CommittedSteps> {
+        let published = self.published().borrow().steps.clone()?;
         let state = self.lock();
-        if state.members.rewound().0 != told.rewound {
+        if state.members.rewind_epoch().0 != published.rewind_epoch {
             return None;
         }
         self.0.data.with_ledger(|ledger| {
-            let named = first..told.taken.min(first.saturating_add(NAMED));
-            Some(of(ledger, ledger.synchronous_dataset()?, &state.members, named, told.taken))
+            let named = first..published.committed.min(first.saturating_add(MAX_STEPS));
+            Some(message(ledger, ledger.synchronous_dataset()?, &state.members, named, published.committed))
         })
     }
 
-    /// Whether updates are applied as they come, or in steps.
     pub(super) fn mode(&self) -> Mode {
-        let is_stepped = self.0.data.with_ledger(|ledger| ledger.synchronous_dataset().is_some());
-        if is_stepped { Mode::Sync } else { Mode::Async }
+        let is_synchronous = self.0.data.with_ledger(|ledger| ledger.synchronous_dataset().is_some());
+        if is_synchronous { Mode::Sync } else { Mode::Async }
     }
 }
 
-/// How many steps servers may know of: none more while a checkpoint is held at one.
-fn taken(ledger: &Ledger, spec: &DatasetSpec, state: &State) -> Option<u64> {
-    let taken = ledger.steps_taken(&spec.name)?;
-    Some(state.members.held_at().map_or(taken, |held| taken.min(held)))
+/// The number of steps that servers may commit: a checkpoint may hold them at one.
+fn releasable(ledger: &Ledger, spec: &DatasetSpec, state: &State) -> Option<u64> {
+    let committed = ledger.steps_taken(&spec.name)?;
+    Some(state.members.held_step().map_or(committed, |held| committed.min(held)))
 }
 
-fn of(
+fn message(
     ledger: &Ledger,
     spec: &DatasetSpec,
-    members: &PsMembers,
+    members: &PsMembership,
     named: std::ops::Range<u64>,
-    taken: u64,
-) -> wire::StepsTaken {
+    committed: u64,
+) -> wire::CommittedSteps {
     let named = named.filter_map(|step| {
         let found = ledger.batches_of_step(&spec.name, step)?;
         let batch = |number: u64| wire::StepBatch {
@@ -64,7 +62,7 @@ fn of(
             records: u32::try_from(spec.batch_length(number)).unwrap_or(u32::MAX),
         };
         let batches = found.batches.into_iter().map(batch).collect();
-        Some(wire::StepTaken { step, dataset: spec.number(), epoch: found.epoch, batches })
+        Some(wire::CommittedStep { step, dataset: spec.number(), epoch: found.epoch, batches })
     });
-    wire::StepsTaken { rewound: members.rewound().0, taken, steps: named.collect() }
+    wire::CommittedSteps { rewind_epoch: members.rewind_epoch().0, committed, steps: named.collect() }
 }

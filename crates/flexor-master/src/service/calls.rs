@@ -156,7 +156,7 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
             });
             result.map_err(refusal)?;
             if let Some(updates) = &metrics.updates
-                && let Err(cause) = job.servers().updates(&worker(id), updates)
+                && let Err(cause) = job.servers().record_updates(&worker(id), updates)
             {
                 // The worker repeats the report, and is not to blame for a full disk.
                 tracing::warn!(%cause, "the push report of a worker cannot be journaled");

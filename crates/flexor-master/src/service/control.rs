@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use flexor_engine::psmembers::Wanted;
+use flexor_engine::ps_membership::DesiredServers;
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::control_server::Control;
 use futures::{Stream, StreamExt};
@@ -65,8 +65,8 @@ impl Control for ControlService {
     }
 }
 
-/// Serves one feed stream: takes over what the controller observes, and sends verdicts and the training status. A new
-/// stream first gets the runs that are closed. All other decisions are sent as they are made.
+/// Serves one feed stream: takes over what the controller observes, and sends the training status, closed runs and
+/// released parameter servers. A new stream first gets the runs that are closed.
 async fn follow(
     job: Job,
     mut observed: Streaming<wire::Observed>,
@@ -82,7 +82,7 @@ async fn follow(
     let mut last_status = None;
     let mut released = Vec::new();
     let mut unapplied: Option<wire::Observed> = None;
-    let mut servers = job.servers().told();
+    let mut servers = job.servers().published();
     let delivery = job.report_delivery();
     let (mut reports, subscription) = (delivery.published(), delivery.subscribe());
     let mut ticks = tokio::time::interval(STATUS_INTERVAL);
@@ -159,9 +159,9 @@ fn apply_servers(job: &Job, observed: &wire::Observed) -> bool {
     }
     let alive = observed.servers.iter().filter(|pod| matches!(pod.phase.as_str(), "Pending" | "Running"));
     let leaving = alive.clone().filter(|pod| pod.leaving || pod.deleting).map(|pod| pod.name.as_str().into());
-    let wanted = Wanted { expected: observed.expected_servers, leaving: leaving.collect() };
+    let wanted = DesiredServers { expected: observed.expected_servers, leaving: leaving.collect() };
     let alive: BTreeSet<String> = alive.map(|pod| pod.name.clone()).collect();
-    let result = job.servers().follow(&wanted, alive);
+    let result = job.servers().set_desired(&wanted, alive);
     if let Err(cause) = &result {
         tracing::warn!(%cause, "the desired parameter servers cannot be journaled");
     }
@@ -176,16 +176,13 @@ fn new_proposals(job: &Job, last: &mut u64) -> Vec<wire::Proposal> {
         let reason = decision.reason.map(|reason| reason.to_string()).unwrap_or_default();
         let detail = decision.detail.clone();
         let kind = match decision.what {
-            DecisionKind::Lost => {
-                let node = decision.node.clone().unwrap_or_default();
-                wire::proposal::Kind::Verdict(wire::Verdict { node, reason, detail })
-            }
             DecisionKind::Closed => {
                 wire::proposal::Kind::Closed(wire::RunClosed { run: decision.run.clone(), reason, detail })
             }
             DecisionKind::Joined
             | DecisionKind::Spared
             | DecisionKind::Left
+            | DecisionKind::Lost
             | DecisionKind::Finished
             | DecisionKind::Ended
             | DecisionKind::RoundComplete

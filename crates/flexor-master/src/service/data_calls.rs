@@ -47,13 +47,13 @@ pub(super) async fn lease(job: &Job, worker: &WorkerId, lease: wire::LeaseBatche
             let held = held_of(lease.grant, lease.batches);
             let dataset = job.data().number(&lease.dataset);
             // Read after the lease: a lease from before a rewind is void.
-            let rewound = job.servers().rewound();
+            let rewind_epoch = job.servers().rewind_epoch();
             wire::Lease {
                 held: Some(held),
                 epoch: lease.epoch,
                 batches: batches.collect(),
                 dataset,
-                rewound,
+                rewind_epoch,
                 ..wire::Lease::default()
             }
         }

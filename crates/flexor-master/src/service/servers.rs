@@ -1,4 +1,4 @@
-//! The service that parameter servers and their clients call.
+//! The gRPC service for parameter servers and their clients: sessions, partition maps, and declarations.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flexor_engine::Cause;
-use flexor_engine::psmembers::{Partition, ServerId};
+use flexor_engine::ps_membership::{Partition, ServerId};
 use flexor_model::Reason;
 use flexor_wire::master::v1 as wire;
-use flexor_wire::master::v1::servers_server::Servers;
+use flexor_wire::master::v1::ps_membership_server::PsMembership;
 use futures::{Stream, StreamExt};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -17,20 +17,19 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::job::Job;
-use crate::servers::{Closed, Told};
+use crate::servers::{Closed, PublishedState};
 
-/// How many messages wait for a server that reads slowly; plans replace one another, so that none piles up.
-const WAITING: usize = 4;
+/// Messages that may wait for a slow server. Plans replace one another, so they do not pile up.
+const MAX_QUEUED: usize = 4;
 
-/// How long after, while nothing can be written down.
-const TRY_AGAIN: Duration = Duration::from_millis(500);
+/// Pause before a report is applied again while the journal is full.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// How often a server is told all that is closed, and not only what is new: a partition may have come to its place, and a
-/// batch to a copy, behind the word of it.
-const ALL_CLOSED: Duration = Duration::from_secs(10);
+/// How often a server gets all closed records again: a partition or a replicated batch may have arrived after the last list.
+const RESEND_CLOSED: Duration = Duration::from_secs(10);
 
-/// How long a server may take for its first message.
-const HELLO: Duration = Duration::from_secs(10);
+/// How long a server may take for its hello.
+const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) struct ServersService {
     job: Job,
@@ -45,17 +44,17 @@ impl ServersService {
 type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
-impl Servers for ServersService {
+impl PsMembership for ServersService {
     type ServeStream = Messages<wire::ToServer>;
-    type FollowStream = Messages<wire::ServerMap>;
+    type WatchPartitionMapStream = Messages<wire::PartitionMap>;
 
     async fn serve(
         &self,
         request: Request<Streaming<wire::FromServer>>,
     ) -> Result<Response<Self::ServeStream>, Status> {
         let mut reports = request.into_inner();
-        let Ok(first) = tokio::time::timeout(HELLO, reports.next()).await else {
-            return Err(Status::deadline_exceeded("a server says hello as soon as it is connected"));
+        let Ok(first) = tokio::time::timeout(HELLO_LIMIT, reports.next()).await else {
+            return Err(Status::deadline_exceeded("a server sends its hello as soon as it is connected"));
         };
         let (server, address, leaving) = match first {
             Some(Ok(wire::FromServer { message: Some(wire::from_server::Message::Hello(hello)) })) => {
@@ -68,16 +67,16 @@ impl Servers for ServersService {
         if server.name.is_empty() || address.is_empty() {
             return Err(Status::invalid_argument("a server has a name and an address"));
         }
-        let (messages, receiver) = mpsc::channel(WAITING);
-        let begun = self.job.servers().session_begun(&server, &address);
-        let begun = begun.and_then(|()| if leaving { self.job.servers().leaves(&server) } else { Ok(()) });
-        match begun {
+        let (messages, receiver) = mpsc::channel(MAX_QUEUED);
+        let opened = self.job.servers().open_session(&server, &address);
+        let opened = opened.and_then(|()| if leaving { self.job.servers().drain_server(&server) } else { Ok(()) });
+        match opened {
             Err(cause) if cause.reason == Reason::JournalFull => return Err(not_now(&cause)),
             Ok(()) => {
                 let session = Session { job: self.job.clone(), server };
                 tokio::spawn(session.follow(reports, messages));
             }
-            // An error of the stream would look like a master that is away; this one is for good.
+            // A stream error would look like an unreachable master; this refusal is final.
             Err(cause) => {
                 let refusal = wire::to_server::Message::Refusal(refusal(&cause));
                 let _ = messages.send(Ok(to_server(&self.job, refusal))).await;
@@ -86,35 +85,38 @@ impl Servers for ServersService {
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
-    async fn follow(&self, _: Request<wire::FollowServers>) -> Result<Response<Self::FollowStream>, Status> {
-        let mut told = self.job.servers().told();
-        told.mark_changed();
-        let maps = futures::stream::unfold((told, None), async |(mut told, last)| {
+    async fn watch_partition_map(
+        &self,
+        _: Request<wire::WatchPartitionMapRequest>,
+    ) -> Result<Response<Self::WatchPartitionMapStream>, Status> {
+        let mut published = self.job.servers().published();
+        published.mark_changed();
+        let maps = futures::stream::unfold((published, None), async |(mut published, last)| {
             loop {
-                told.changed().await.ok()?;
-                let map = told.borrow_and_update().map.clone();
+                published.changed().await.ok()?;
+                let map = published.borrow_and_update().map.clone();
                 if last.as_ref() != Some(&map) {
-                    return Some((Ok(map.clone()), (told, Some(map))));
+                    return Some((Ok(map.clone()), (published, Some(map))));
                 }
             }
         });
         Ok(Response::new(Box::pin(maps)))
     }
 
-    async fn declare(&self, request: Request<wire::DeclareModel>) -> Result<Response<wire::Done>, Status> {
+    async fn declare_model(&self, request: Request<wire::DeclareModelRequest>) -> Result<Response<wire::Done>, Status> {
         let declared = self.job.servers().declare(&request.into_inner().model).await;
         declared.map_err(|cause| status(&cause))?;
         Ok(Response::new(wire::Done {}))
     }
 
-    async fn save(&self, _: Request<wire::SaveModel>) -> Result<Response<wire::ModelSaved>, Status> {
-        let saved = self.job.servers().save_at_last().await;
+    async fn save_model(&self, _: Request<wire::SaveModelRequest>) -> Result<Response<wire::ModelSaved>, Status> {
+        let saved = self.job.servers().save_final_checkpoint().await;
         let is_finished = saved.map_err(|cause| status(&cause))?;
         Ok(Response::new(wire::ModelSaved { unfinished: !is_finished }))
     }
 }
 
-/// A server's session; it ends with whoever holds this.
+/// The session of a server; it closes on drop.
 struct Session {
     job: Job,
     server: ServerId,
@@ -126,31 +128,30 @@ impl Session {
         mut reports: Streaming<wire::FromServer>,
         messages: mpsc::Sender<Result<wire::ToServer, Status>>,
     ) {
-        let mut news = News::new(self.job.servers());
-        news.look(&self.server);
+        let mut outbox = ServerOutbox::new(self.job.servers());
+        outbox.update(&self.server);
         loop {
             tokio::select! {
-                // What a server says is heard whether or not it listens: it may have more to say than fits on the way
-                // before it does.
-                place = messages.reserve(), if !news.messages.is_empty() => {
-                    let (Ok(place), Some(message)) = (place, news.messages.pop_front()) else { return };
-                    place.send(Ok(to_server(&self.job, message)));
+                // Reports are read whether or not the server reads plans: it may send more than the stream buffers first.
+                permit = messages.reserve(), if !outbox.messages.is_empty() => {
+                    let (Ok(permit), Some(message)) = (permit, outbox.messages.pop_front()) else { return };
+                    permit.send(Ok(to_server(&self.job, message)));
                 },
-                is_there = news.changed(&self.server), if news.messages.is_empty() => if !is_there {
+                is_running = outbox.changed(&self.server), if outbox.messages.is_empty() => if !is_running {
                     return;
                 },
                 report = reports.next() => match report {
                     Some(Ok(wire::FromServer {
-                        message: Some(wire::from_server::Message::NeedSteps(wire::NeedSteps { first })),
+                        message: Some(wire::from_server::Message::RequestSteps(wire::RequestSteps { first })),
                     })) => {
                         let steps = self.job.servers().steps_from(first);
-                        news.messages.extend(steps.map(wire::to_server::Message::Steps));
+                        outbox.messages.extend(steps.map(wire::to_server::Message::Steps));
                     }
                     Some(Ok(wire::FromServer { message: Some(report) })) => {
-                        // What cannot be written down now can be when the disk has room again.
-                        while !self.take(report.clone()) {
+                        // The journal can be written again when the disk has room.
+                        while !self.apply_report(report.clone()) {
                             tokio::select! {
-                                () = tokio::time::sleep(TRY_AGAIN) => {}
+                                () = tokio::time::sleep(RETRY_PAUSE) => {}
                                 () = messages.closed() => return,
                             }
                         }
@@ -163,117 +164,119 @@ impl Session {
         }
     }
 
-    /// Takes what a server says; whether that is done with, or has to be tried again.
-    fn take(&self, report: wire::from_server::Message) -> bool {
+    /// Applies a report; returns whether it is done, or has to be retried.
+    fn apply_report(&self, report: wire::from_server::Message) -> bool {
         let servers = self.job.servers();
         let server = &self.server;
-        let taken = match report {
-            wire::from_server::Message::Hello(_) | wire::from_server::Message::NeedSteps(_) => Ok(()),
-            wire::from_server::Message::Copy(copy) => {
-                let (partition, number) = (Partition(copy.partition), copy.number);
-                match copy.state() {
-                    wire::copy_report::State::Copying => servers.report(|members, now, _| {
-                        members.copying(server, partition, number, now);
+        let applied = match report {
+            wire::from_server::Message::Hello(_) | wire::from_server::Message::RequestSteps(_) => Ok(()),
+            wire::from_server::Message::Sync(report) => {
+                let (partition, sync_id) = (Partition(report.partition), report.sync_id);
+                match report.state() {
+                    wire::sync_report::State::Syncing => servers.apply_report(|members, now, _| {
+                        members.record_sync_progress(server, partition, sync_id, now);
                     }),
-                    wire::copy_report::State::Synced => servers.report(|members, now, facts| {
-                        members.synced(server, partition, number, now, facts);
+                    wire::sync_report::State::InSync => servers.apply_report(|members, now, facts| {
+                        members.complete_sync(server, partition, sync_id, now, facts);
                     }),
-                    wire::copy_report::State::Frozen => servers.report(|members, now, facts| {
-                        members.frozen(server, partition, number, now, facts);
+                    wire::sync_report::State::Frozen => servers.apply_report(|members, now, facts| {
+                        members.confirm_freeze(server, partition, sync_id, now, facts);
                     }),
-                    wire::copy_report::State::Failed => {
-                        // There is one for each partition; who has lost its way to the copies has said so once.
-                        tracing::debug!(%server, %partition, detail = copy.detail, "a copy cannot be made");
-                        servers.report(|members, now, facts| members.failed(server, partition, number, now, facts))
+                    wire::sync_report::State::Failed => {
+                        // One report per partition: the log of a broken link is in the server.
+                        tracing::debug!(%server, %partition, detail = report.detail, "a sync failed");
+                        servers.apply_report(|members, now, facts| {
+                            members.abort_sync(server, partition, sync_id, now, facts)
+                        })
                     }
-                    wire::copy_report::State::Unspecified => Ok(()),
+                    wire::sync_report::State::Unspecified => Ok(()),
                 }
             }
-            wire::from_server::Message::Unreachable(missing) => servers.report(|members, now, facts| {
-                let keeper = missing.server.unwrap_or_default();
-                let keeper = ServerId::new(keeper.name, keeper.incarnation);
-                let partitions: Vec<Partition> = missing.partitions.iter().copied().map(Partition).collect();
-                members.unreachable(server, &partitions, &keeper, now, facts);
+            wire::from_server::Message::Unreachable(report) => servers.apply_report(|members, now, facts| {
+                let backup = report.server.unwrap_or_default();
+                let backup = ServerId::new(backup.name, backup.incarnation);
+                let partitions: Vec<Partition> = report.partitions.iter().copied().map(Partition).collect();
+                members.drop_unreachable_backups(server, &partitions, &backup, now, facts);
             }),
-            wire::from_server::Message::Found(found) => servers.found(&found),
-            wire::from_server::Message::Save(report) => servers.save_report(server, report),
-            wire::from_server::Message::Begun(report) => servers.begin_report(server, &report),
-            wire::from_server::Message::Leaving(_) => servers.leaves(server),
+            wire::from_server::Message::CheckpointsFound(found) => servers.record_found_checkpoints(&found),
+            wire::from_server::Message::Checkpoint(report) => servers.record_checkpoint_report(server, report),
+            wire::from_server::Message::Restore(report) => servers.record_restore_report(server, &report),
+            wire::from_server::Message::Leaving(_) => servers.drain_server(server),
             wire::from_server::Message::Load(load) => {
-                servers.load(server, load);
+                servers.record_load(server, load);
                 Ok(())
             }
         };
-        if let Err(cause) = &taken {
-            tracing::warn!(%server, %cause, "what a server said could not be written down");
+        if let Err(cause) = &applied {
+            tracing::warn!(%server, %cause, "cannot apply the report of a server");
         }
-        !matches!(taken, Err(cause) if cause.reason == Reason::JournalFull)
+        !matches!(applied, Err(cause) if cause.reason == Reason::JournalFull)
     }
 }
 
-/// What there is to tell a server. It is looked at when everything before was sent, so that plans replace one another.
-struct News {
-    told: watch::Receiver<Arc<Told>>,
+/// Messages for one server. It is updated when everything before was sent, so that plans replace one another.
+struct ServerOutbox {
+    published: watch::Receiver<Arc<PublishedState>>,
     closed: watch::Receiver<Arc<Closed>>,
-    /// What it was told of that.
+    /// The closed records that the server has.
     known_closed: Arc<Closed>,
-    /// When it is told all of it again.
-    all_closed: Instant,
+    /// When all closed records are sent again.
+    resend_at: Instant,
     plan: Option<wire::ServerPlan>,
-    steps: Option<wire::StepsTaken>,
+    steps: Option<wire::CommittedSteps>,
     messages: VecDeque<wire::to_server::Message>,
 }
 
-impl News {
+impl ServerOutbox {
     fn new(servers: &crate::servers::Servers) -> Self {
-        let (told, closed, known_closed) = (servers.told(), servers.closed(), Arc::default());
-        let all_closed = Instant::now() + ALL_CLOSED;
-        Self { told, closed, known_closed, all_closed, plan: None, steps: None, messages: VecDeque::new() }
+        let (published, closed, known_closed) = (servers.published(), servers.closed(), Arc::default());
+        let resend_at = Instant::now() + RESEND_CLOSED;
+        Self { published, closed, known_closed, resend_at, plan: None, steps: None, messages: VecDeque::new() }
     }
 
-    /// Waits until there is something; whether there is still anybody who could have any.
+    /// Waits until there is something to send; returns whether the master still runs.
     async fn changed(&mut self, server: &ServerId) -> bool {
         tokio::select! {
-            changed = self.told.changed() => {
-                self.look(server);
+            changed = self.published.changed() => {
+                self.update(server);
                 changed.is_ok()
             },
             Ok(()) = self.closed.changed() => {
-                self.close();
+                self.send_closed();
                 true
             },
-            () = tokio::time::sleep_until(self.all_closed) => {
-                self.close_again();
+            () = tokio::time::sleep_until(self.resend_at) => {
+                self.resend_closed();
                 true
             },
         }
     }
 
-    /// What a server is told, as far as it is new.
-    fn look(&mut self, server: &ServerId) {
+    /// Queues a new plan and new steps.
+    fn update(&mut self, server: &ServerId) {
         let (plan, steps) = {
-            let told = self.told.borrow_and_update();
-            (Some(told.to(server)), told.steps.clone())
+            let published = self.published.borrow_and_update();
+            (Some(published.plan_for(server)), published.steps.clone())
         };
         if self.plan != plan {
             let map = |plan: &Option<wire::ServerPlan>| plan.as_ref().and_then(|plan| plan.map.clone());
-            let is_mapped_anew = map(&self.plan) != map(&plan);
+            let is_new_map = map(&self.plan) != map(&plan);
             self.plan.clone_from(&plan);
             self.messages.extend(plan.map(wire::to_server::Message::Plan));
-            // What it is given by a map, or begins again with, may not know what was closed before.
-            if is_mapped_anew {
-                self.close_again();
+            // Partitions that arrive or restart by the map may not know what was closed before.
+            if is_new_map {
+                self.resend_closed();
             }
         }
-        // Behind the map, by which a server knows of which history they are.
+        // After the map, which has the rewind that the steps count from.
         if steps.is_some() && self.steps != steps {
             self.steps.clone_from(&steps);
             self.messages.extend(steps.map(wire::to_server::Message::Steps));
         }
     }
 
-    /// What is closed, as far as it is new.
-    fn close(&mut self) {
+    /// Queues closed records that are new to the server.
+    fn send_closed(&mut self) {
         let closed = self.closed.borrow_and_update().clone();
         let ranges = closed.beyond(&self.known_closed);
         self.known_closed = closed;
@@ -282,17 +285,17 @@ impl News {
         }
     }
 
-    /// All that is closed.
-    fn close_again(&mut self) {
+    /// Queues all closed records.
+    fn resend_closed(&mut self) {
         self.known_closed = Arc::default();
-        self.all_closed = Instant::now() + ALL_CLOSED;
-        self.close();
+        self.resend_at = Instant::now() + RESEND_CLOSED;
+        self.send_closed();
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.job.servers().session_ended(&self.server);
+        self.job.servers().close_session(&self.server);
     }
 }
 
@@ -300,7 +303,7 @@ fn to_server(job: &Job, message: wire::to_server::Message) -> wire::ToServer {
     wire::ToServer { generation: job.generation().0, message: Some(message) }
 }
 
-/// What cannot be done for good is told apart from what can be when the disk has room again.
+/// Tells final failures apart from a full journal, which may have room later.
 fn status(cause: &Cause) -> Status {
     if cause.reason == Reason::JournalFull {
         return not_now(cause);

@@ -8,7 +8,7 @@ use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::control_client::ControlClient;
 use flexor_wire::master::v1::from_server::Message;
 use flexor_wire::master::v1::proposal::Kind;
-use flexor_wire::master::v1::servers_client::ServersClient;
+use flexor_wire::master::v1::ps_membership_client::PsMembershipClient;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
@@ -27,7 +27,7 @@ impl FakeServer {
         let server = Some(wire::Node { name: name.to_owned(), incarnation });
         let hello = wire::ServerHello { server, address: format!("{name}:2222"), leaving: false };
         reports.send(wire::FromServer { message: Some(Message::Hello(hello)) }).await.unwrap();
-        let mut client = ServersClient::new(serving.channel().await);
+        let mut client = PsMembershipClient::new(serving.channel().await);
         let messages = client.serve(ReceiverStream::new(receiver)).await.unwrap().into_inner();
         Self { reports, messages }
     }
@@ -38,10 +38,10 @@ impl FakeServer {
     }
 
     /// What it is told next of steps that are taken.
-    async fn steps_taken(&mut self) -> wire::StepsTaken {
+    async fn committed_steps(&mut self) -> wire::CommittedSteps {
         loop {
             if let wire::to_server::Message::Steps(steps) = self.next().await
-                && steps.taken > 0
+                && steps.committed > 0
             {
                 return steps;
             }
@@ -57,36 +57,39 @@ impl FakeServer {
         }
     }
 
-    /// Writes the checkpoint that it is told to write, and hears that it is known.
-    async fn save(&mut self) -> u64 {
+    /// Carries out the next checkpoint order; returns the number of the checkpoint.
+    async fn write_checkpoint(&mut self) -> u64 {
         let number = loop {
-            if let wire::to_server::Message::Plan(wire::ServerPlan { save: Some(order), .. }) = self.next().await {
+            if let wire::to_server::Message::Plan(wire::ServerPlan { checkpoint: Some(order), .. }) = self.next().await
+            {
                 break order.number;
             }
         };
-        for result in [wire::save_report::Result::Part("{}".to_owned()), wire::save_report::Result::Sealed(true)] {
-            let report = wire::SaveReport { number, result: Some(result) };
-            self.reports.send(wire::FromServer { message: Some(Message::Save(report)) }).await.unwrap();
+        for result in
+            [wire::checkpoint_report::Result::Part("{}".to_owned()), wire::checkpoint_report::Result::Sealed(true)]
+        {
+            let report = wire::CheckpointReport { number, result: Some(result) };
+            self.reports.send(wire::FromServer { message: Some(Message::Checkpoint(report)) }).await.unwrap();
         }
         loop {
-            if let wire::to_server::Message::Plan(wire::ServerPlan { save: None, .. }) = self.next().await {
+            if let wire::to_server::Message::Plan(wire::ServerPlan { checkpoint: None, .. }) = self.next().await {
                 return number;
             }
         }
     }
 
-    /// Makes every copy that it is told to make, until there is a map like this.
-    async fn obey_until(&mut self, is_wanted: impl Fn(&wire::ServerMap) -> bool) -> wire::ServerMap {
+    /// Completes every ordered sync until a map meets the condition.
+    async fn sync_until(&mut self, condition: impl Fn(&wire::PartitionMap) -> bool) -> wire::PartitionMap {
         loop {
             let wire::to_server::Message::Plan(plan) = self.next().await else { continue };
-            for order in plan.copies {
+            for order in plan.syncs {
                 let state =
-                    if order.freeze { wire::copy_report::State::Frozen } else { wire::copy_report::State::Synced };
-                let (partition, number) = (order.partition, order.number);
-                let report = wire::CopyReport { partition, number, state: state.into(), detail: String::new() };
-                self.reports.send(wire::FromServer { message: Some(Message::Copy(report)) }).await.unwrap();
+                    if order.freeze { wire::sync_report::State::Frozen } else { wire::sync_report::State::InSync };
+                let (partition, sync_id) = (order.partition, order.sync_id);
+                let report = wire::SyncReport { partition, sync_id, state: state.into(), detail: String::new() };
+                self.reports.send(wire::FromServer { message: Some(Message::Sync(report)) }).await.unwrap();
             }
-            if let Some(map) = plan.map.filter(&is_wanted) {
+            if let Some(map) = plan.map.filter(&condition) {
                 return map;
             }
         }
@@ -102,15 +105,15 @@ async fn saving(state: Option<&Path>) -> (Serving, FakeServer) {
     let serving = Serving::saving(1, 1, state, None, Some(in_an_hour())).await.unwrap();
     let server = FakeServer::come(&serving, "ps-0", 1).await;
     let found = wire::CheckpointsFound::default();
-    server.reports.send(wire::FromServer { message: Some(Message::Found(found)) }).await.unwrap();
-    let mut client = ServersClient::new(serving.channel().await);
-    client.declare(wire::DeclareModel { model: "{}".to_owned() }).await.unwrap();
+    server.reports.send(wire::FromServer { message: Some(Message::CheckpointsFound(found)) }).await.unwrap();
+    let mut client = PsMembershipClient::new(serving.channel().await);
+    client.declare_model(wire::DeclareModelRequest { model: "{}".to_owned() }).await.unwrap();
     (serving, server)
 }
 
-fn owned(map: &wire::ServerMap, name: &str) -> usize {
-    let place = map.servers.iter().position(|server| server.name == name).map(|place| place as u32);
-    map.seats.iter().filter(|seat| place.is_some() && seat.owner == place).count()
+fn primaries_of(map: &wire::PartitionMap, name: &str) -> usize {
+    let index = map.servers.iter().position(|server| server.name == name).map(|index| index as u32);
+    map.partitions.iter().filter(|replicas| index.is_some() && replicas.primary == index).count()
 }
 
 fn observed(servers: &[(&str, bool)], expected: u32) -> wire::Observed {
@@ -138,13 +141,13 @@ async fn a_server_gives_away_what_it_keeps_and_is_released() {
     let mut proposals = control.feed(ReceiverStream::new(receiver)).await.unwrap().into_inner();
     let mut zero = FakeServer::come(&serving, "ps-0", 1).await;
     let mut one = FakeServer::come(&serving, "ps-1", 1).await;
-    let map = zero.obey_until(|map| map.epoch > 0).await;
-    assert_eq!((map.seats.len(), owned(&map, "ps-0"), owned(&map, "ps-1")), (256, 128, 128));
+    let map = zero.sync_until(|map| map.epoch > 0).await;
+    assert_eq!((map.partitions.len(), primaries_of(&map, "ps-0"), primaries_of(&map, "ps-1")), (256, 128, 128));
     assert_eq!(map.servers[0].address, "ps-0:2222");
 
     feed.send(observed(&[("ps-0", false), ("ps-1", true)], 1)).await.unwrap();
-    let map = one.obey_until(|map| owned(map, "ps-0") == 256).await;
-    assert!(map.seats.iter().all(|seat| seat.origin == 1), "nothing began again");
+    let map = one.sync_until(|map| primaries_of(map, "ps-0") == 256).await;
+    assert!(map.partitions.iter().all(|replicas| replicas.generation == 1), "no partition has a new generation");
     let released = async {
         loop {
             if let Some(Kind::Released(released)) = proposals.message().await.unwrap().unwrap().kind {
@@ -159,11 +162,11 @@ async fn a_server_gives_away_what_it_keeps_and_is_released() {
 #[tokio::test]
 async fn clients_are_told_the_map_and_the_model_and_another_model_is_refused() {
     let serving = Serving::start(1, 1).await;
-    let mut client = ServersClient::new(serving.channel().await);
-    let mut maps = client.follow(wire::FollowServers {}).await.unwrap().into_inner();
+    let mut client = PsMembershipClient::new(serving.channel().await);
+    let mut maps = client.watch_partition_map(wire::WatchPartitionMapRequest {}).await.unwrap().into_inner();
     assert_eq!(maps.message().await.unwrap().unwrap().epoch, 0);
-    client.declare(wire::DeclareModel { model: "{\"a\":1}".to_owned() }).await.unwrap();
-    let refused = client.declare(wire::DeclareModel { model: "{\"a\":2}".to_owned() }).await.unwrap_err();
+    client.declare_model(wire::DeclareModelRequest { model: "{\"a\":1}".to_owned() }).await.unwrap();
+    let refused = client.declare_model(wire::DeclareModelRequest { model: "{\"a\":2}".to_owned() }).await.unwrap_err();
     assert!(refused.message().contains("ModelDiffers"), "{refused}");
     // Without a controller those who come are all.
     let _server = FakeServer::come(&serving, "ps-0", 1).await;
@@ -173,7 +176,7 @@ async fn clients_are_told_the_map_and_the_model_and_another_model_is_refused() {
             break map;
         }
     };
-    assert_eq!((owned(&map, "ps-0"), map.model.as_str()), (256, "{\"a\":1}"));
+    assert_eq!((primaries_of(&map, "ps-0"), map.model.as_str()), (256, "{\"a\":1}"));
 }
 
 #[tokio::test]
@@ -192,7 +195,7 @@ const IN_STEP: u64 = 20_000;
 async fn what_a_server_says_is_heard_while_it_does_not_listen() {
     let serving = Serving::start(1, 1).await;
     let mut server = FakeServer::come(&serving, "ps-0", 1).await;
-    server.obey_until(|map| map.epoch > 0).await;
+    server.sync_until(|map| map.epoch > 0).await;
     let mut worker = Node::connect(&serving, "w", 1).await;
     let steps = wire::Dataset {
         name: "d".to_owned(),
@@ -212,12 +215,12 @@ async fn what_a_server_says_is_heard_while_it_does_not_listen() {
         let done = wire::AcknowledgeBatches { done: lease.held, durable: false };
         worker.ask(wire::request::Op::Acknowledge(done)).await;
     }
-    server.steps_taken().await;
+    server.committed_steps().await;
 
     // More than fits on the way; and then something else, which is not behind it.
     const ASKED: usize = 64;
     for _ in 0..ASKED {
-        let need = Message::NeedSteps(wire::NeedSteps { first: 0 });
+        let need = Message::RequestSteps(wire::RequestSteps { first: 0 });
         server.reports.send(wire::FromServer { message: Some(need) }).await.unwrap();
     }
     let load = Message::Load(wire::ServerLoad { rows: 4711, ..Default::default() });
@@ -231,7 +234,7 @@ async fn what_a_server_says_is_heard_while_it_does_not_listen() {
     let (_, status) = Serving::http(serving.grpc, "GET /api/status HTTP/1.1").await;
     assert!(status.contains("\"runs\":[]"), "who trains with servers waits for nobody: {status}");
     for _ in 0..ASKED {
-        assert_eq!(server.steps_taken().await.steps[0].batches.len() as u64, IN_STEP, "and all is told in the end");
+        assert_eq!(server.committed_steps().await.steps[0].batches.len() as u64, IN_STEP, "and all is told in the end");
     }
 }
 
@@ -239,11 +242,11 @@ async fn what_a_server_says_is_heard_while_it_does_not_listen() {
 async fn a_server_is_told_what_is_newly_closed_and_all_of_it_when_it_comes_back() {
     let serving = Serving::start(1, 1).await;
     let mut server = FakeServer::come(&serving, "ps-0", 1).await;
-    server.obey_until(|map| map.epoch > 0).await;
+    server.sync_until(|map| map.epoch > 0).await;
     let mut worker = Node::connect(&serving, "w", 1).await;
     let all = wire::Dataset { name: "d".to_owned(), records: 30, batch: 10, epochs: Some(9), ..Default::default() };
     worker.ask(wire::request::Op::Register(all)).await;
-    let range = |epoch, end, since| wire::ClosedRange { epoch, first: 0, end, since, ..Default::default() };
+    let range = |epoch, end, first_epoch| wire::ClosedRange { epoch, first: 0, end, first_epoch, ..Default::default() };
     let unnumbered = |ranges: Vec<wire::ClosedRange>| -> Vec<wire::ClosedRange> {
         ranges.into_iter().map(|range| wire::ClosedRange { dataset: 0, ..range }).collect()
     };
@@ -274,11 +277,11 @@ async fn learn_all(serving: &Serving) {
 #[tokio::test]
 async fn the_last_checkpoint_is_begun_when_all_is_learnt_though_nobody_asks_for_it() {
     let (serving, mut server) = saving(None).await;
-    server.obey_until(|map| map.epoch > 0).await;
+    server.sync_until(|map| map.epoch > 0).await;
     learn_all(&serving).await;
-    let number = server.save().await;
-    let mut client = ServersClient::new(serving.channel().await);
-    let saved = client.save(wire::SaveModel {}).await.unwrap().into_inner();
+    let number = server.write_checkpoint().await;
+    let mut client = PsMembershipClient::new(serving.channel().await);
+    let saved = client.save_model(wire::SaveModelRequest {}).await.unwrap().into_inner();
     assert!(!saved.unfinished);
     let (_, status) = Serving::http(serving.grpc, "GET /api/status HTTP/1.1").await;
     assert!(status.contains(&format!("\"latest\":{number}")), "and no other is made for who asks: {status}");
@@ -288,15 +291,15 @@ async fn the_last_checkpoint_is_begun_when_all_is_learnt_though_nobody_asks_for_
 async fn the_last_checkpoint_is_not_made_again_by_the_next_master() {
     let state = tempfile::tempdir().unwrap();
     let (before, mut server) = saving(Some(state.path())).await;
-    server.obey_until(|map| map.epoch > 0).await;
+    server.sync_until(|map| map.epoch > 0).await;
     learn_all(&before).await;
-    let number = server.save().await;
+    let number = server.write_checkpoint().await;
     drop(before);
     let after = Serving::saving(1, 1, Some(state.path()), None, Some(in_an_hour())).await.unwrap();
     let mut again = FakeServer::come(&after, "ps-0", 1).await;
-    again.obey_until(|map| map.epoch > 0 && !map.servers.is_empty()).await;
-    let mut client = ServersClient::new(after.channel().await);
-    let saved = tokio::time::timeout(Duration::from_secs(20), client.save(wire::SaveModel {})).await;
+    again.sync_until(|map| map.epoch > 0 && !map.servers.is_empty()).await;
+    let mut client = PsMembershipClient::new(after.channel().await);
+    let saved = tokio::time::timeout(Duration::from_secs(20), client.save_model(wire::SaveModelRequest {})).await;
     assert!(!saved.expect("nobody has to write anything").unwrap().into_inner().unfinished);
     let (_, status) = Serving::http(after.grpc, "GET /api/status HTTP/1.1").await;
     assert!(status.contains(&format!("\"latest\":{number}")), "{status}");
@@ -307,11 +310,11 @@ async fn the_map_survives_the_master() {
     let state = tempfile::tempdir().unwrap();
     let before = Serving::with(1, 1, Some(state.path()), None).await.unwrap();
     let mut server = FakeServer::come(&before, "ps-0", 1).await;
-    let map = server.obey_until(|map| map.epoch > 0).await;
+    let map = server.sync_until(|map| map.epoch > 0).await;
     drop(before);
     let after = Serving::with(1, 1, Some(state.path()), None).await.unwrap();
     let mut again = FakeServer::come(&after, "ps-0", 1).await;
-    let same = again.obey_until(|map| map.epoch > 0 && !map.servers.is_empty()).await;
-    assert_eq!((same.epoch, same.seats), (map.epoch, map.seats));
+    let same = again.sync_until(|map| map.epoch > 0 && !map.servers.is_empty()).await;
+    assert_eq!((same.epoch, same.partitions), (map.epoch, map.partitions));
     assert!(same.generation > map.generation);
 }

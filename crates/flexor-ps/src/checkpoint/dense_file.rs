@@ -1,7 +1,7 @@
-//! The file of a server's dense variables, as safetensors.
+//! The file of a server's dense variables, in safetensors format.
 //!
-//! A slice is a tensor named as its variable, of the variable's shape where the variable has one slice; with several it
-//! is `NAME@slice3`, flat. Its slots are further tensors, `NAME@m` or `NAME@slice3@m`. All are little-endian f32.
+//! The only slice of a variable is a tensor with the name and shape of the variable. A slice of several is a flat
+//! tensor `NAME@slice3`. Slots are further tensors, `NAME@m` or `NAME@slice3@m`. All are little-endian f32.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,20 +12,20 @@ use safetensors::{Dtype, SafeTensorError, SafeTensors, View};
 use crate::layout::{Layout, SliceId};
 use crate::little_endian::{Reader, put_floats};
 
-/// A slice with weights and slots, one behind the other.
+/// A slice with weights and slots, concatenated.
 pub(super) struct SliceValues {
     pub(super) slice: SliceId,
     pub(super) values: Vec<f32>,
 }
 
-/// A tensor on its way into a file.
-pub(super) struct Tensor {
+/// A tensor to be written.
+pub(super) struct OwnedTensor {
     pub(super) dtype: Dtype,
     pub(super) shape: Vec<usize>,
     pub(super) bytes: Vec<u8>,
 }
 
-impl View for Tensor {
+impl View for OwnedTensor {
     fn dtype(&self) -> Dtype {
         self.dtype
     }
@@ -43,7 +43,7 @@ impl View for Tensor {
     }
 }
 
-/// The bytes of a file with these slices.
+/// Encodes a file with these slices.
 pub(super) fn to_bytes(layout: &Layout, slices: &[SliceValues]) -> Result<Vec<u8>, SafeTensorError> {
     let mut tensors = Vec::new();
     for SliceValues { slice, values } in slices {
@@ -51,14 +51,13 @@ pub(super) fn to_bytes(layout: &Layout, slices: &[SliceValues]) -> Result<Vec<u8
         for (name, part) in names(layout, *slice).into_iter().zip(values.chunks(elements.max(1))) {
             let mut bytes = Vec::with_capacity(part.len() * 4);
             put_floats(&mut bytes, part);
-            tensors.push((name, Tensor { dtype: Dtype::F32, shape: shape(layout, *slice), bytes }));
+            tensors.push((name, OwnedTensor { dtype: Dtype::F32, shape: shape(layout, *slice), bytes }));
         }
     }
     let metadata = [("fingerprint".to_owned(), layout.fingerprint().to_string())];
     safetensors::serialize(tensors, Some(HashMap::from(metadata)))
 }
 
-/// A file that was read.
 pub(super) struct DenseFile<'a>(SafeTensors<'a>);
 
 impl<'a> DenseFile<'a> {
@@ -66,7 +65,7 @@ impl<'a> DenseFile<'a> {
         SafeTensors::deserialize(bytes).map(Self)
     }
 
-    /// Weights and slots of a slice, one behind the other; `None` unless all of them are there and of the right size.
+    /// Weights and slots of a slice, concatenated; `None` unless all of them exist with the right size.
     pub(super) fn values(&self, layout: &Layout, slice: SliceId) -> Option<Vec<f32>> {
         let elements = elements(layout, slice);
         let mut values = Vec::new();
@@ -83,13 +82,13 @@ fn elements(layout: &Layout, slice: SliceId) -> usize {
     layout.elements(slice).map_or(0, |elements| (elements.end - elements.start) as usize)
 }
 
-fn is_whole(layout: &Layout, slice: SliceId) -> bool {
+fn is_only_slice(layout: &Layout, slice: SliceId) -> bool {
     layout.slices_of(slice.variable).count() == 1
 }
 
 fn shape(layout: &Layout, slice: SliceId) -> Vec<usize> {
     match layout.spec().variables.get(slice.variable as usize) {
-        Some(variable) if is_whole(layout, slice) => variable.shape.iter().map(|side| *side as usize).collect(),
+        Some(variable) if is_only_slice(layout, slice) => variable.shape.iter().map(|side| *side as usize).collect(),
         Some(_) | None => vec![elements(layout, slice)],
     }
 }
@@ -97,7 +96,7 @@ fn shape(layout: &Layout, slice: SliceId) -> Vec<usize> {
 /// The names of weights and slots.
 fn names(layout: &Layout, slice: SliceId) -> Vec<String> {
     let variable = layout.spec().variables.get(slice.variable as usize).map_or("", |variable| &variable.name);
-    let name = match is_whole(layout, slice) {
+    let name = match is_only_slice(layout, slice) {
         true => variable.to_owned(),
         false => format!("{variable}@slice{}", slice.index),
     };

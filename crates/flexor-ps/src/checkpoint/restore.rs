@@ -1,48 +1,48 @@
-//! Reading a checkpoint: any partitions of it, whoever wrote them.
+//! Reading a checkpoint: any partitions, independent of which server wrote them.
 
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::checksums::{CHECKSUM_EVERY, checksums_of};
 use super::dense_file::DenseFile;
 use super::manifest::{Contents, FileEntry, Manifest};
 use super::storage::Storage;
-use super::summing::{CHECKSUM_EVERY, sums_of};
 use super::table_file::{TableFile, TableFileError};
 use super::{CheckpointError, CheckpointId};
 use crate::layout::{Layout, SliceId};
-use crate::partition::{Arriving, Partition};
-use crate::piece::{Part, Piece, SliceHead};
+use crate::partition::{Partition, PartitionImport};
+use crate::piece::{Piece, PieceBody, SliceHead};
 use crate::placement::PartitionId;
 
-/// How much of a file is in memory while it is compared with its checksums, which are for a whole number of MiB.
-pub(super) const COMPARED_AT_ONCE: usize = 4 * CHECKSUM_EVERY;
+/// Bytes of a file in memory during verification: a whole number of checksummed ranges.
+pub(super) const VERIFY_BYTES: usize = 4 * CHECKSUM_EVERY;
 
-/// A checkpoint whose manifest was read.
+/// A checkpoint whose manifest was read and verified.
 pub struct Checkpoint<'a> {
     storage: &'a dyn Storage,
     manifest: Manifest,
 }
 
 impl<'a> Checkpoint<'a> {
-    /// Reads the manifest of a checkpoint.
     pub fn open(storage: &'a dyn Storage, id: CheckpointId) -> Result<Self, CheckpointError> {
         let name = id.manifest();
         let read = || storage.read(&name, 0..storage.size(&name)?);
         let bytes = read().map_err(CheckpointError::storage("read", &name))?;
-        let manifest = Manifest::from_bytes(&bytes).map_err(|error| in_folder(id, error))?;
+        let manifest = Manifest::from_bytes(&bytes).map_err(|error| in_directory(id, error))?;
         match manifest.id == id {
             true => Ok(Self { storage, manifest }),
-            false => Err(CheckpointError::damaged(&name, 0, format!("it is the manifest of {}", manifest.id))),
+            false => {
+                Err(CheckpointError::damaged(&name, 0, format!("it is the manifest of checkpoint {}", manifest.id)))
+            }
         }
     }
 
-    /// What the checkpoint is of.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Reads partitions; each is whole, or there is an error.
+    /// Restores partitions. Each is complete, or the call fails.
     pub fn restore(&self, layout: &Arc<Layout>, partitions: &[PartitionId]) -> Result<Vec<Partition>, CheckpointError> {
         if layout.fingerprint() != self.manifest.fingerprint {
             let why = layout.spec().differences(&self.manifest.model, "the checkpoint").unwrap_or_default();
@@ -57,12 +57,12 @@ impl<'a> Checkpoint<'a> {
         }
         let mut restored = Vec::with_capacity(partitions.len());
         for entry in self.of(Contents::Tables) {
-            let here: Vec<_> = partitions.iter().filter(|partition| entry.partitions.contains(partition)).collect();
-            if !here.is_empty() {
+            let wanted: Vec<_> = partitions.iter().filter(|partition| entry.partitions.contains(partition)).collect();
+            if !wanted.is_empty() {
                 let dense = self.dense_beside(entry)?;
-                let dense = dense.as_ref().map(|(path, bytes)| Dense::open(path, bytes)).transpose()?;
-                let mut file = Rows::open(self, entry)?;
-                for partition in here {
+                let dense = dense.as_ref().map(|(path, bytes)| DenseFileSource::open(path, bytes)).transpose()?;
+                let mut file = TableFileSource::open(self, entry)?;
+                for partition in wanted {
                     restored.push(file.partition(layout, *partition, dense.as_ref())?);
                 }
             }
@@ -71,8 +71,8 @@ impl<'a> Checkpoint<'a> {
         Ok(restored)
     }
 
-    /// Reads every byte of every file and compares checksums. A little at a time: the files of a model that is spread over
-    /// many servers are larger than the memory of any one of them.
+    /// Verifies the checksums of every file. It reads a few MiB at a time, because the files of all servers together
+    /// may exceed the memory of one server.
     pub fn verify(&self) -> Result<(), CheckpointError> {
         self.manifest.files.iter().try_for_each(|entry| self.compare(entry, |_| {}))
     }
@@ -81,42 +81,42 @@ impl<'a> Checkpoint<'a> {
         self.manifest.files.iter().filter(move |entry| entry.contents == contents)
     }
 
-    /// The bytes of a file, compared with its checksums. For files whose format is read as a whole.
-    pub(super) fn whole(&self, entry: &FileEntry) -> Result<Vec<u8>, CheckpointError> {
-        let mut whole = Vec::new();
+    /// Reads and verifies a whole file, for formats that cannot be read in ranges.
+    pub(super) fn read_verified(&self, entry: &FileEntry) -> Result<Vec<u8>, CheckpointError> {
+        let mut contents = Vec::new();
         self.compare(entry, |bytes| {
-            // It has as many bytes as the manifest says, or there is nothing to take.
-            whole.reserve_exact(entry.bytes as usize - whole.len());
-            whole.extend_from_slice(bytes);
+            // `compare` has checked that the file has the size in the manifest.
+            contents.reserve_exact(entry.bytes as usize - contents.len());
+            contents.extend_from_slice(bytes);
         })?;
-        Ok(whole)
+        Ok(contents)
     }
 
-    /// Reads a file from its beginning to its end; what is as it was written is taken.
+    /// Reads a file from start to end. Passes each verified range to `take`.
     fn compare(&self, entry: &FileEntry, mut take: impl FnMut(&[u8])) -> Result<(), CheckpointError> {
         self.check_size(entry)?;
-        let damaged = |place: u64| {
-            let why = format!("somewhere in the {CHECKSUM_EVERY} bytes from there it is not what was written");
-            CheckpointError::damaged(&self.path(entry), place, why)
+        let damaged = |offset: u64| {
+            let why = format!("the checksum of the {CHECKSUM_EVERY} bytes from there does not match");
+            CheckpointError::damaged(&self.path(entry), offset, why)
         };
         if entry.checksums.len() as u64 != entry.bytes.div_ceil(CHECKSUM_EVERY as u64) {
             return Err(damaged(0));
         }
-        let parts = (0..entry.bytes).step_by(COMPARED_AT_ONCE);
-        for (start, wanted) in parts.zip(entry.checksums.chunks(COMPARED_AT_ONCE / CHECKSUM_EVERY)) {
-            let bytes = self.read(entry, start..entry.bytes.min(start + COMPARED_AT_ONCE as u64))?;
-            if let Some(place) = sums_of(&bytes).iter().zip(wanted).position(|(found, wanted)| found != wanted) {
-                return Err(damaged(start + (place * CHECKSUM_EVERY) as u64));
+        let parts = (0..entry.bytes).step_by(VERIFY_BYTES);
+        for (start, wanted) in parts.zip(entry.checksums.chunks(VERIFY_BYTES / CHECKSUM_EVERY)) {
+            let bytes = self.read(entry, start..entry.bytes.min(start + VERIFY_BYTES as u64))?;
+            if let Some(index) = checksums_of(&bytes).iter().zip(wanted).position(|(found, wanted)| found != wanted) {
+                return Err(damaged(start + (index * CHECKSUM_EVERY) as u64));
             }
             take(&bytes);
         }
         Ok(())
     }
 
-    /// The dense file that was written together with a table file: both have the same partitions.
+    /// The dense file of the server that wrote a table file: both list the same partitions.
     fn dense_beside(&self, tables: &FileEntry) -> Result<Option<(String, Vec<u8>)>, CheckpointError> {
         match self.of(Contents::Dense).find(|entry| entry.partitions == tables.partitions) {
-            Some(entry) => Ok(Some((self.path(entry), self.whole(entry)?))),
+            Some(entry) => Ok(Some((self.path(entry), self.read_verified(entry)?))),
             None => Ok(None),
         }
     }
@@ -124,14 +124,14 @@ impl<'a> Checkpoint<'a> {
     fn check_size(&self, entry: &FileEntry) -> Result<(), CheckpointError> {
         let path = self.path(entry);
         let size = self.storage.size(&path).map_err(|error| match error.kind() {
-            // Its manifest has just been read there.
-            ErrorKind::NotFound => CheckpointError::damaged(&path, 0, "it is not there"),
+            // The manifest was just read from the same storage, so the file is missing, not the directory.
+            ErrorKind::NotFound => CheckpointError::damaged(&path, 0, "the file is missing"),
             _ => CheckpointError::storage("read", &path)(error),
         })?;
         match size == entry.bytes {
             true => Ok(()),
             false => {
-                let why = format!("it has {size} bytes and not {}", entry.bytes);
+                let why = format!("the file has {size} bytes instead of {}", entry.bytes);
                 Err(CheckpointError::damaged(&path, size.min(entry.bytes), why))
             }
         }
@@ -143,18 +143,18 @@ impl<'a> Checkpoint<'a> {
     }
 
     fn path(&self, entry: &FileEntry) -> String {
-        format!("{}/{}", self.manifest.id.folder(), entry.name)
+        format!("{}/{}", self.manifest.id.directory(), entry.name)
     }
 }
 
-/// A table file that partitions are read from.
-pub(super) struct Rows<'a> {
+/// A table file of a checkpoint.
+pub(super) struct TableFileSource<'a> {
     checkpoint: &'a Checkpoint<'a>,
     path: String,
     file: TableFile,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> TableFileSource<'a> {
     pub(super) fn open(checkpoint: &'a Checkpoint<'a>, entry: &FileEntry) -> Result<Self, CheckpointError> {
         checkpoint.check_size(entry)?;
         let path = checkpoint.path(entry);
@@ -162,7 +162,7 @@ impl<'a> Rows<'a> {
         let file = file.map_err(|error| of_file(&path, error))?;
         match file.fingerprint() == checkpoint.manifest.fingerprint {
             true => Ok(Self { checkpoint, path, file }),
-            false => Err(CheckpointError::damaged(&path, 0, "it is of another model than the manifest says")),
+            false => Err(CheckpointError::damaged(&path, 0, "the file is of another model than the manifest")),
         }
     }
 
@@ -176,31 +176,31 @@ impl<'a> Rows<'a> {
         &mut self,
         layout: &Arc<Layout>,
         id: PartitionId,
-        dense: Option<&Dense<'_>>,
+        dense: Option<&DenseFileSource<'_>>,
     ) -> Result<Partition, CheckpointError> {
         let pieces = self.pieces(id)?;
-        let does_not_fit = |error| CheckpointError::Arrival { file: self.path.clone(), error };
-        let mut arriving = Arriving::new(layout, id);
+        let does_not_fit = |error| CheckpointError::Import { file: self.path.clone(), error };
+        let mut import = PartitionImport::new(layout, id);
         for piece in pieces {
-            let is_head = matches!(piece.0, Part::Head(_));
-            arriving.take(piece).map_err(does_not_fit)?;
-            for slice in arriving.slices().iter().copied().filter(|_| is_head).collect::<Vec<_>>() {
+            let is_head = matches!(piece.0, PieceBody::Head(_));
+            import.add(piece).map_err(does_not_fit)?;
+            for slice in import.slices().iter().copied().filter(|_| is_head).collect::<Vec<_>>() {
                 let dense = dense.ok_or_else(|| missing(&self.path, slice.slice))?;
-                arriving.take(dense.piece(layout, slice)?).map_err(does_not_fit)?;
+                import.add(dense.piece(layout, slice)?).map_err(does_not_fit)?;
             }
         }
-        arriving.forget_waiting();
-        arriving.finish().map_err(does_not_fit)
+        import.drop_waiting();
+        import.finish().map_err(does_not_fit)
     }
 }
 
-/// A dense file that slices are taken from.
-struct Dense<'a> {
+/// A dense file of a checkpoint.
+struct DenseFileSource<'a> {
     path: &'a str,
     file: DenseFile<'a>,
 }
 
-impl<'a> Dense<'a> {
+impl<'a> DenseFileSource<'a> {
     fn open(path: &'a str, bytes: &'a [u8]) -> Result<Self, CheckpointError> {
         let file = DenseFile::from_bytes(bytes).map_err(|error| CheckpointError::damaged(path, 0, error))?;
         Ok(Self { path, file })
@@ -209,12 +209,12 @@ impl<'a> Dense<'a> {
     fn piece(&self, layout: &Layout, head: SliceHead) -> Result<Piece, CheckpointError> {
         let SliceHead { slice, steps, version } = head;
         let values = self.file.values(layout, slice).ok_or_else(|| missing(self.path, slice))?;
-        Ok(Piece(Part::Slice { slice, steps, version, values }))
+        Ok(Piece(PieceBody::Slice { slice, steps, version, values }))
     }
 }
 
 fn missing(path: &str, slice: SliceId) -> CheckpointError {
-    CheckpointError::damaged(path, 0, format!("the values of {slice} are missing, or not whole"))
+    CheckpointError::damaged(path, 0, format!("the values of {slice} are missing or incomplete"))
 }
 
 fn of_file(path: &str, error: TableFileError) -> CheckpointError {
@@ -224,10 +224,10 @@ fn of_file(path: &str, error: TableFileError) -> CheckpointError {
     }
 }
 
-fn in_folder(id: CheckpointId, error: CheckpointError) -> CheckpointError {
+fn in_directory(id: CheckpointId, error: CheckpointError) -> CheckpointError {
     match error {
         CheckpointError::Damaged { file, offset, why } => {
-            CheckpointError::Damaged { file: format!("{}/{file}", id.folder()), offset, why }
+            CheckpointError::Damaged { file: format!("{}/{file}", id.directory()), offset, why }
         }
         other => other,
     }

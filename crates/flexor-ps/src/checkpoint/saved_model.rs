@@ -1,34 +1,33 @@
-//! A checkpoint in memory, to be looked at: what evaluation and prediction read where no server is asked.
+//! A read-only model in memory, loaded from a checkpoint, for evaluation and prediction without servers.
 //!
-//! Rows that nobody trained have their initial values, as on a server. It cannot be trained on.
+//! Rows that were never trained have their initial values, as on a server.
 
 use std::path::Path;
 
-use super::{Checkpoint, CheckpointError, CheckpointId, Folder, list};
+use super::{Checkpoint, CheckpointError, CheckpointId, DirectoryStorage, list};
 use crate::buckets::Buckets;
-use crate::hosted::{DenseAnswer, Hosted, KnownSlice, PullError, Reading};
+use crate::hosted::{DenseAnswer, HostedPartitions, PullError, ReadMode, SliceRequest};
 use crate::layout::{Layout, TableId};
 use crate::placement::PartitionId;
-use crate::push::{BadRequest, Wanted};
+use crate::push::{BadRequest, RowKeys};
 use crate::spec::ModelSpec;
 
-/// A model as a checkpoint has it.
 #[derive(Debug)]
 pub struct SavedModel {
     id: CheckpointId,
-    hosted: Hosted,
+    hosted: HostedPartitions,
 }
 
 impl SavedModel {
-    /// Reads a checkpoint of a folder, or its latest one. One that is larger than so many bytes is not read.
-    pub fn open(folder: &Path, id: Option<CheckpointId>, at_most: u64) -> Result<Self, CheckpointError> {
-        let storage = Folder::new(folder);
-        let whole = list(&storage)?;
+    /// Loads checkpoint `id` from a directory, or the latest one. A checkpoint above `at_most` bytes is an error.
+    pub fn open(directory: &Path, id: Option<CheckpointId>, at_most: u64) -> Result<Self, CheckpointError> {
+        let storage = DirectoryStorage::new(directory);
+        let complete = list(&storage)?;
         let found = match id {
-            Some(id) => whole.into_iter().find(|one| *one == id),
-            None => whole.last().copied(),
+            Some(id) => complete.into_iter().find(|one| *one == id),
+            None => complete.last().copied(),
         };
-        let none = || CheckpointError::None { folder: folder.display().to_string(), wanted: id };
+        let none = || CheckpointError::NotFound { directory: directory.display().to_string(), wanted: id };
         let checkpoint = Checkpoint::open(&storage, found.ok_or_else(none)?)?;
         let manifest = checkpoint.manifest();
         let bytes = manifest.files.iter().map(|file| file.bytes).sum();
@@ -36,9 +35,9 @@ impl SavedModel {
             return Err(CheckpointError::TooLarge { id: manifest.id, bytes, at_most });
         }
         let layout = Layout::new(manifest.model.clone()).map_err(|error| {
-            CheckpointError::damaged(&manifest.id.manifest(), 0, format!("its model cannot be: {error}"))
+            CheckpointError::damaged(&manifest.id.manifest(), 0, format!("its model is invalid: {error}"))
         })?;
-        let hosted = Hosted::new(layout);
+        let hosted = HostedPartitions::new(layout);
         let all: Vec<PartitionId> = PartitionId::all().collect();
         for partition in checkpoint.restore(&hosted.layout(), &all)? {
             hosted.install(partition);
@@ -46,12 +45,10 @@ impl SavedModel {
         Ok(Self { id: manifest.id, hosted })
     }
 
-    /// Which checkpoint it is.
     pub fn id(&self) -> CheckpointId {
         self.id
     }
 
-    /// What it is a model of.
     pub fn spec(&self) -> ModelSpec {
         self.hosted.layout().spec().clone()
     }
@@ -62,15 +59,14 @@ impl SavedModel {
         let tables = layout.spec().tables.len();
         let name = layout.name_hash(table).ok_or(BadRequest::UnknownTable { table, tables })?;
         let buckets = Buckets::of(name, keys);
-        self.hosted.pull(Wanted { table, keys, buckets: &buckets }, Reading::Peek, out).map(|_| ())
+        self.hosted.pull(RowKeys { table, keys, buckets: &buckets }, ReadMode::Peek, out).map(|_| ())
     }
 
-    /// The values of all variables.
     pub fn variables(&self) -> Result<Vec<Vec<f32>>, PullError> {
         let layout = self.hosted.layout();
         let mut all: Vec<Vec<f32>> = layout.spec().variables.iter().map(|_| Vec::new()).collect();
-        let slices: Vec<KnownSlice> = layout.slices().map(|slice| KnownSlice { slice, known: None }).collect();
-        self.hosted.pull_dense(&slices, Reading::Peek, |slice, answer| {
+        let slices: Vec<SliceRequest> = layout.slices().map(|slice| SliceRequest { slice, known: None }).collect();
+        self.hosted.pull_dense(&slices, ReadMode::Peek, |slice, answer| {
             if let DenseAnswer::Modified { weights, .. } = answer {
                 all[slice.variable as usize].extend_from_slice(weights);
             }

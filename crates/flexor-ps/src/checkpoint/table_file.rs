@@ -1,9 +1,9 @@
-//! The file of a server's tables.
+//! The file of a server's embedding tables.
 //!
-//! `FLXTABLE`, a block that says which tables there are, the pieces of each partition (head, rows, end), a block that
-//! says where each partition begins, and the place of that block. Every block has a checksum, so damage is told by its
-//! place, and a server reads only the partitions that it needs. Dense slices are in another file; what waited for a
-//! synchronous step is left out, because its batches are leased again.
+//! Format: `FLXTABLE`; a block with the list of tables; the pieces of each partition (head, rows, end); a block with
+//! the extent of each partition; the offset of that block; `FLXTBEND`. Every block has a checksum, so damage can be
+//! located. A server reads only the partitions that it needs. Dense slices are in another file. Gradients buffered for
+//! a synchronous step are omitted, because their batches are leased again.
 
 mod reader;
 mod writer;
@@ -18,13 +18,13 @@ use crate::spec::{Fingerprint, ModelSpec};
 
 const BEGIN: &[u8; 8] = b"FLXTABLE";
 const FINISH: &[u8; 8] = b"FLXTBEND";
-/// The place of the list of partitions, and the last magic.
+/// The offset of the extent list, and the end marker.
 const TAIL_BYTES: u64 = 16;
 const FORMAT: u32 = 1;
 const TABLES: u32 = 100;
 const PARTITIONS: u32 = 101;
 
-/// Which tables a file has rows of.
+/// The tables in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Tables {
@@ -33,7 +33,7 @@ struct Tables {
     tables: Vec<TableEntry>,
 }
 
-/// What the rows of a table look like in the file.
+/// The record layout of a table in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TableEntry {
@@ -43,7 +43,6 @@ struct TableEntry {
     counts_steps: bool,
 }
 
-/// Where a partition is in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Extent {
     partition: PartitionId,

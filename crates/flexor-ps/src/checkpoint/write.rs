@@ -1,4 +1,6 @@
-//! Writing a checkpoint: each server its part, then the manifest.
+//! Writing a checkpoint: each server writes its part, then the manifest is written.
+//!
+//! Writing runs beside training. It pauses after every few MiB, so that requests of workers go first.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -7,107 +9,104 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::checksums::{CHECKSUM_EVERY, checksums_of};
 use super::dense_file::{self, SliceValues};
+use super::job_checkpoints::refuse_later;
 use super::manifest::{Contents, FileEntry, Manifest, PartitionVersion};
 use super::storage::Storage;
-use super::summing::{CHECKSUM_EVERY, sums_of};
 use super::table_file::TableFileWriter;
-use super::whose::refuse_later;
 use super::{CheckpointError, CheckpointId};
-use crate::hosted::Hosted;
+use crate::hosted::HostedPartitions;
 use crate::pace::Pace;
-use crate::partition::PartitionCopy;
-use crate::piece::Part as PiecePart;
+use crate::partition::PartitionExport;
+use crate::piece::PieceBody;
 use crate::placement::PartitionId;
 use crate::snapshot::{Budget, SnapshotLost};
 use crate::spec::ModelSpec;
 
-/// After so many bytes it rests, when the partition is written that it has begun: what training changes of a partition until
-/// that is written has to be put aside first.
-const TURN: usize = 4 << 20;
-/// In a partition that is this much larger it rests nevertheless.
-const LONG_TURN: usize = 16 << 20;
-/// A turn that was long for want of a disk or a processor makes for no longer rest.
-const LONGEST_REST: Duration = Duration::from_millis(40);
+/// Bytes between two pauses. A pause waits for the end of the partition in progress, because every write of training to
+/// a partition that is being written must preserve a page first.
+const BURST_BYTES: usize = 4 << 20;
+/// Bytes after which it pauses even within a partition.
+const LONG_BURST_BYTES: usize = 16 << 20;
+/// The longest pause, even if a burst took long because of a slow disk or processor.
+const MAX_PAUSE: Duration = Duration::from_millis(40);
 
-/// What a server has written, for the manifest.
+/// The part of one server, as it goes into the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    /// How many updates its partitions had.
+pub struct CheckpointPart {
     pub versions: Vec<PartitionVersion>,
-    /// Its files.
     pub files: Vec<FileEntry>,
 }
 
-/// Of which moment the partitions are written.
+/// The cut of a checkpoint: the moments at which its partitions are captured.
 #[derive(Debug)]
-pub enum Moment {
-    /// Each of its own, one after the other: what training changes meanwhile is at most one partition. For asynchronous
-    /// training, where partitions are at different versions anyway.
-    OneByOne,
-    /// The same, of these partitions only.
-    Of(Vec<PartitionId>),
-    /// All of one moment, which was held with [`Moment::hold`].
-    Together(Vec<PartitionCopy>),
+pub enum CheckpointCut {
+    /// Each partition at its own moment, one after the other. At most one partition is preserved at a time. For
+    /// asynchronous training, where partitions have different versions anyway.
+    PerPartition,
+    /// Like `PerPartition`, for these partitions only.
+    PerPartitionOf(Vec<PartitionId>),
+    /// All partitions at one moment, captured by [`CheckpointCut::take`].
+    Consistent(Vec<PartitionExport>),
 }
 
-impl Moment {
-    /// Holds the moment: these partitions of the server as they are, without those that are not here. What training changes
-    /// until they are written may be at most `budget` bytes. The caller sees to it that no update runs meanwhile where
-    /// that matters.
-    pub fn hold(hosted: &Hosted, partitions: &[PartitionId], budget: usize) -> Self {
+impl CheckpointCut {
+    /// Captures these partitions at this moment; partitions that are not hosted here are omitted. Training may change
+    /// at most `budget` bytes until they are written. A caller that needs one moment for all partitions blocks updates.
+    pub fn take(hosted: &HostedPartitions, partitions: &[PartitionId], budget: usize) -> Self {
         let (snapshot, budget) = (hosted.next_snapshot(), Budget::new(budget));
-        let begin =
-            |id: &PartitionId| hosted.with(*id, |partition| partition.begin_copy(snapshot, Arc::clone(&budget))).ok();
-        Self::Together(partitions.iter().filter_map(begin).collect())
+        let start =
+            |id: &PartitionId| hosted.with(*id, |partition| partition.start_export(snapshot, Arc::clone(&budget))).ok();
+        Self::Consistent(partitions.iter().filter_map(start).collect())
     }
 
-    /// At which versions the partitions of a held moment are.
+    /// The versions of the captured partitions; empty for the per-partition cuts.
     pub fn versions(&self) -> Vec<u64> {
         match self {
-            Self::Together(copies) => copies.iter().map(PartitionCopy::version).collect(),
-            Self::OneByOne | Self::Of(_) => Vec::new(),
+            Self::Consistent(exports) => exports.iter().map(PartitionExport::version).collect(),
+            Self::PerPartition | Self::PerPartitionOf(_) => Vec::new(),
         }
     }
 
-    /// Lets a held moment go that is not going to be written.
-    pub fn release(self, hosted: &Hosted) {
-        drop(Copies::of(hosted, self));
+    /// Releases the snapshots of a cut that will not be written.
+    pub fn release(self, hosted: &HostedPartitions) {
+        drop(PartitionWriter::new(hosted, self));
     }
 }
 
-/// Writes a server's partitions into a checkpoint. `server` names it in the files, such as `0-of-3`. Numbers go up from
-/// one checkpoint of a job to the next; where there is one of another job, nothing is written.
+/// Writes a server's partitions into a checkpoint. `server` becomes part of the file names, such as `0-of-3`. Numbers
+/// increase from one checkpoint of a job to the next. Fails without writing if another job writes into the directory.
 pub fn write_part(
     storage: &dyn Storage,
     id: CheckpointId,
     server: &str,
-    hosted: &Hosted,
-    moment: Moment,
-) -> Result<Part, CheckpointError> {
-    if let Err(error) = hosted.with_acquaintance(|folder| folder.look(storage, id)) {
-        moment.release(hosted);
+    hosted: &HostedPartitions,
+    cut: CheckpointCut,
+) -> Result<CheckpointPart, CheckpointError> {
+    if let Err(error) = hosted.with_job_checkpoints(|known| known.check_foreign(storage, id)) {
+        cut.release(hosted);
         return Err(error);
     }
-    let part = put_part(storage, id, server, hosted, moment)?;
-    hosted.with_acquaintance(|folder| folder.wrote(id, &part));
+    let part = put_part(storage, id, server, hosted, cut)?;
+    hosted.with_job_checkpoints(|known| known.record(id, &part));
     Ok(part)
 }
 
-/// The same, whatever lies there.
+/// [`write_part`] without the check for other jobs.
 pub(crate) fn put_part(
     storage: &dyn Storage,
     id: CheckpointId,
     server: &str,
-    hosted: &Hosted,
-    moment: Moment,
-) -> Result<Part, CheckpointError> {
+    hosted: &HostedPartitions,
+    cut: CheckpointCut,
+) -> Result<CheckpointPart, CheckpointError> {
     let layout = hosted.layout();
-    let mut copies = Copies::of(hosted, moment);
+    let mut writer = PartitionWriter::new(hosted, cut);
     let mut slices = Vec::new();
     let tables = format!("tables-{server}.flx");
-    let entry = copies.write_tables(storage, id, &tables, layout.spec(), &mut slices)?;
-    let mut part = Part { versions: std::mem::take(&mut copies.versions), files: vec![entry] };
+    let entry = writer.write_tables(storage, id, &tables, layout.spec(), &mut slices)?;
+    let mut part = CheckpointPart { versions: std::mem::take(&mut writer.versions), files: vec![entry] };
     if !slices.is_empty() {
         slices.sort_by_key(|slice| slice.slice);
         let name = format!("dense-{server}.safetensors");
@@ -115,31 +114,31 @@ pub(crate) fn put_part(
             .map_err(|error| CheckpointError::storage("write", &name)(io::Error::other(error)))?;
         put(storage, id, &name, &bytes)?;
         let partitions = part.files[0].partitions.clone();
-        let (contents, checksums) = (Contents::Dense, sums_of(&bytes));
+        let (contents, checksums) = (Contents::Dense, checksums_of(&bytes));
         part.files.push(FileEntry { name, contents, partitions, bytes: bytes.len() as u64, checksums });
     }
     Ok(part)
 }
 
-/// Writes the manifest, which makes the parts a checkpoint. `ledger` is where the data stood when it was begun. Not where
-/// another job has come to this number meanwhile.
+/// Writes the manifest, which completes the checkpoint. `ledger` is the data ledger at the start of the checkpoint.
+/// Fails if another job has reached this number meanwhile.
 pub fn write_manifest(
     storage: &dyn Storage,
     id: CheckpointId,
     model: &ModelSpec,
-    parts: Vec<Part>,
+    parts: Vec<CheckpointPart>,
     ledger: Vec<u8>,
 ) -> Result<Manifest, CheckpointError> {
     refuse_later(storage, id)?;
     put_manifest(storage, id, model, parts, ledger)
 }
 
-/// The same, whatever lies there.
+/// [`write_manifest`] without the check for other jobs.
 pub(crate) fn put_manifest(
     storage: &dyn Storage,
     id: CheckpointId,
     model: &ModelSpec,
-    parts: Vec<Part>,
+    parts: Vec<CheckpointPart>,
     ledger: Vec<u8>,
 ) -> Result<Manifest, CheckpointError> {
     let mut versions: Vec<_> = parts.iter().flat_map(|part| part.versions.iter().copied()).collect();
@@ -157,34 +156,34 @@ pub(crate) fn put_manifest(
 }
 
 fn put(storage: &dyn Storage, id: CheckpointId, name: &str, bytes: &[u8]) -> Result<(), CheckpointError> {
-    let path = format!("{}/{name}", id.folder());
-    // Piece by piece, so that it is seen to get on.
+    let path = format!("{}/{name}", id.directory());
+    // In small chunks, so that the storage can report progress.
     let mut write = |file: &mut dyn Write| bytes.chunks(CHECKSUM_EVERY).try_for_each(|piece| file.write_all(piece));
     storage.put(&path, &mut write).map_err(CheckpointError::storage("write", &path))
 }
 
-/// The partitions still to be written. Copies that were begun are ended, whatever happens.
-struct Copies<'a> {
-    hosted: &'a Hosted,
-    begun: Vec<PartitionCopy>,
-    to_begin: Vec<PartitionId>,
+/// Writes partitions one after the other. Dropping it ends all open exports.
+struct PartitionWriter<'a> {
+    hosted: &'a HostedPartitions,
+    exports: Vec<PartitionExport>,
+    remaining: Vec<PartitionId>,
     versions: Vec<PartitionVersion>,
     pace: Pace,
-    /// When the turn began, and how many bytes were written in it.
-    turn: (Instant, usize),
+    /// Start of the current burst, and the bytes written in it.
+    burst: (Instant, usize),
 }
 
-impl<'a> Copies<'a> {
-    fn of(hosted: &'a Hosted, moment: Moment) -> Self {
-        let (begun, to_begin) = match moment {
-            Moment::OneByOne => (Vec::new(), hosted.owned()),
-            Moment::Of(partitions) => (Vec::new(), partitions),
-            Moment::Together(begun) => (begun, Vec::new()),
+impl<'a> PartitionWriter<'a> {
+    fn new(hosted: &'a HostedPartitions, cut: CheckpointCut) -> Self {
+        let (exports, remaining) = match cut {
+            CheckpointCut::PerPartition => (Vec::new(), hosted.partition_ids()),
+            CheckpointCut::PerPartitionOf(partitions) => (Vec::new(), partitions),
+            CheckpointCut::Consistent(exports) => (exports, Vec::new()),
         };
-        // Taken from the end.
-        let (begun, to_begin) = (begun.into_iter().rev().collect(), to_begin.into_iter().rev().collect());
-        let (pace, turn) = (Pace::new(hosted, LONGEST_REST), (Instant::now(), 0));
-        Self { hosted, begun, to_begin, versions: Vec::new(), pace, turn }
+        // Popped from the end.
+        let (exports, remaining) = (exports.into_iter().rev().collect(), remaining.into_iter().rev().collect());
+        let (pace, burst) = (Pace::new(hosted, MAX_PAUSE), (Instant::now(), 0));
+        Self { hosted, exports, remaining, versions: Vec::new(), pace, burst }
     }
 
     fn write_tables(
@@ -195,15 +194,15 @@ impl<'a> Copies<'a> {
         model: &ModelSpec,
         slices: &mut Vec<SliceValues>,
     ) -> Result<FileEntry, CheckpointError> {
-        let path = format!("{}/{name}", id.folder());
+        let path = format!("{}/{name}", id.directory());
         let (mut written, mut lost) = (None, None);
         let stored = storage.put(&path, &mut |file| match self.write_all(file, model, slices) {
-            Ok(size_and_sums) => {
-                written = Some(size_and_sums);
+            Ok(size_and_checksums) => {
+                written = Some(size_and_checksums);
                 Ok(())
             }
-            Err(Interrupted::Storage(error)) => Err(error),
-            Err(Interrupted::Snapshot(why)) => {
+            Err(WriteError::Storage(error)) => Err(error),
+            Err(WriteError::Snapshot(why)) => {
                 lost = Some(why);
                 Err(io::Error::other(why))
             }
@@ -222,16 +221,16 @@ impl<'a> Copies<'a> {
         file: &mut dyn Write,
         model: &ModelSpec,
         slices: &mut Vec<SliceValues>,
-    ) -> Result<(u64, Vec<u32>), Interrupted> {
+    ) -> Result<(u64, Vec<u32>), WriteError> {
         let mut writer = TableFileWriter::new(file, model)?;
-        while let Some(mut copy) = self.next() {
-            let written = self.write_one(&mut writer, &mut copy, slices);
-            // A partition that has gone meanwhile has taken its snapshot with it.
-            let _ = self.hosted.with(copy.partition(), |partition| partition.end_copy(&copy));
+        while let Some(mut export) = self.next() {
+            let written = self.write_one(&mut writer, &mut export, slices);
+            // If the partition was removed meanwhile, its snapshot is gone too.
+            let _ = self.hosted.with(export.partition(), |partition| partition.end_export(&export));
             written?;
-            let (partition, version) = (copy.partition(), copy.version());
+            let (partition, version) = (export.partition(), export.version());
             self.versions.push(PartitionVersion { partition, version });
-            self.rest_after(TURN);
+            self.pause_after(BURST_BYTES);
         }
         Ok(writer.finish()?)
     }
@@ -239,70 +238,70 @@ impl<'a> Copies<'a> {
     fn write_one(
         &mut self,
         writer: &mut TableFileWriter<&mut dyn Write>,
-        copy: &mut PartitionCopy,
+        export: &mut PartitionExport,
         slices: &mut Vec<SliceValues>,
-    ) -> Result<(), Interrupted> {
-        let id = copy.partition();
+    ) -> Result<(), WriteError> {
+        let id = export.partition();
         writer.begin(id);
         loop {
-            self.rest_after(LONG_TURN);
-            let piece = self.hosted.with(id, |partition| partition.next_piece(copy));
-            let Some(piece) = piece.map_err(|_| Interrupted::Snapshot(SnapshotLost::Unknown))?? else { return Ok(()) };
+            self.pause_after(LONG_BURST_BYTES);
+            let piece = self.hosted.with(id, |partition| partition.next_piece(export));
+            let Some(piece) = piece.map_err(|_| WriteError::Snapshot(SnapshotLost::Unknown))?? else { return Ok(()) };
             match piece.0 {
-                PiecePart::Slice { slice, values, .. } => {
-                    self.turn.1 += size_of_val(values.as_slice());
+                PieceBody::Slice { slice, values, .. } => {
+                    self.burst.1 += size_of_val(values.as_slice());
                     slices.push(SliceValues { slice, values });
                 }
-                PiecePart::WaitingRows { .. } | PiecePart::WaitingSlice { .. } => {}
-                PiecePart::Rows { ref words, .. } => {
-                    self.turn.1 += size_of_val(words.as_slice());
+                PieceBody::WaitingRows { .. } | PieceBody::WaitingSlice { .. } => {}
+                PieceBody::Rows { ref words, .. } => {
+                    self.burst.1 += size_of_val(words.as_slice());
                     writer.add(&piece)?;
                 }
-                PiecePart::Head(_) | PiecePart::End(_) => writer.add(&piece)?,
+                PieceBody::Head(_) | PieceBody::End(_) => writer.add(&piece)?,
             }
         }
     }
 
-    /// Lets training go first for a while, if so many bytes were written since it last did.
-    fn rest_after(&mut self, bytes: usize) {
-        if self.turn.1 >= bytes {
-            thread::sleep(self.pace.rest_after(self.turn.0.elapsed(), self.hosted));
-            self.turn = (Instant::now(), 0);
+    /// Pauses if at least `bytes` were written since the last pause.
+    fn pause_after(&mut self, bytes: usize) {
+        if self.burst.1 >= bytes {
+            thread::sleep(self.pace.pause_after(self.burst.0.elapsed(), self.hosted));
+            self.burst = (Instant::now(), 0);
         }
     }
 
-    fn next(&mut self) -> Option<PartitionCopy> {
-        if let Some(begun) = self.begun.pop() {
-            return Some(begun);
+    fn next(&mut self) -> Option<PartitionExport> {
+        if let Some(export) = self.exports.pop() {
+            return Some(export);
         }
-        // What is put aside of one partition while it is written is at most the partition itself.
+        // At most the partition itself is preserved, so the budget is unlimited.
         let (snapshot, budget) = (self.hosted.next_snapshot(), Budget::new(usize::MAX));
-        let id = self.to_begin.pop()?;
-        self.hosted.with(id, |partition| partition.begin_copy(snapshot, budget)).ok().or_else(|| self.next())
+        let id = self.remaining.pop()?;
+        self.hosted.with(id, |partition| partition.start_export(snapshot, budget)).ok().or_else(|| self.next())
     }
 }
 
-impl Drop for Copies<'_> {
+impl Drop for PartitionWriter<'_> {
     fn drop(&mut self) {
-        for copy in &self.begun {
-            let _ = self.hosted.with(copy.partition(), |partition| partition.end_copy(copy));
+        for export in &self.exports {
+            let _ = self.hosted.with(export.partition(), |partition| partition.end_export(export));
         }
     }
 }
 
-/// Why writing stopped.
-enum Interrupted {
+/// The reason why writing stopped.
+enum WriteError {
     Storage(io::Error),
     Snapshot(SnapshotLost),
 }
 
-impl From<io::Error> for Interrupted {
+impl From<io::Error> for WriteError {
     fn from(error: io::Error) -> Self {
         Self::Storage(error)
     }
 }
 
-impl From<SnapshotLost> for Interrupted {
+impl From<SnapshotLost> for WriteError {
     fn from(lost: SnapshotLost) -> Self {
         Self::Snapshot(lost)
     }

@@ -1,4 +1,4 @@
-//! One stream of requests to one server. Answers are told apart by their numbers.
+//! One stream of requests to one server. Replies are matched to requests by their ids.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,82 +13,86 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Error};
 use tonic::{Status, Streaming};
 
-use crate::addressee::Addressee;
-use crate::dial::{MAX_MESSAGE, Way};
+use crate::call_target::CallTarget;
+use crate::dial::{DialEndpoint, MAX_MESSAGE};
 
-/// How many requests may be on their way.
-const WAITING: usize = 64;
+/// Requests that may wait to be sent.
+const MAX_QUEUED: usize = 64;
 
 pub(super) struct Connection {
     channel: Channel,
-    server: Addressee,
+    server: CallTarget,
     token: Option<Token>,
     requests: mpsc::Sender<wire::Request>,
-    answers: Arc<Answers>,
+    pending: Arc<PendingReplies>,
     last: AtomicU64,
 }
 
 #[derive(Default)]
-struct Answers {
-    awaited: Mutex<HashMap<u64, oneshot::Sender<wire::reply::Result>>>,
+struct PendingReplies {
+    waiting: Mutex<HashMap<u64, oneshot::Sender<wire::reply::Result>>>,
     is_broken: AtomicBool,
 }
 
 impl Connection {
-    pub(super) async fn open(way: &Way, server: &Addressee, token: Option<&Token>) -> Result<Self, Status> {
-        let away = |error: Error| {
-            // What it says itself is only that it is one of the transport.
+    pub(super) async fn open(
+        endpoint: &DialEndpoint,
+        server: &CallTarget,
+        token: Option<&Token>,
+    ) -> Result<Self, Status> {
+        let unavailable = |error: Error| {
+            // The error itself says only that it is a transport error; the source has the cause.
             let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             Status::unavailable(why)
         };
-        let channel = way.connect().await.map_err(away)?;
+        let channel = endpoint.connect().await.map_err(unavailable)?;
         let mut client = ParameterServerClient::with_interceptor(channel.clone(), Token::carried(token))
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE);
-        let (requests, receiver) = mpsc::channel(WAITING);
+        let (requests, receiver) = mpsc::channel(MAX_QUEUED);
         let mut replies = client.work(server.call(ReceiverStream::new(receiver))).await?.into_inner();
-        let answers = Arc::new(Answers::default());
-        let hear = answers.clone();
+        let pending = Arc::new(PendingReplies::default());
+        let receiver = pending.clone();
         tokio::spawn(async move {
             while let Ok(Some(reply)) = replies.message().await {
-                let awaited = hear.awaited.lock().remove(&reply.id);
+                let awaited = receiver.waiting.lock().remove(&reply.id);
                 if let (Some(awaited), Some(result)) = (awaited, reply.result) {
-                    // Who does not wait any more does not want to know.
+                    // The caller may have stopped waiting.
                     let _ = awaited.send(result);
                 }
             }
-            hear.is_broken.store(true, Ordering::Release);
-            hear.awaited.lock().clear();
+            receiver.is_broken.store(true, Ordering::Release);
+            receiver.waiting.lock().clear();
         });
         let (server, token) = (server.clone(), token.cloned());
-        Ok(Self { channel, server, token, requests, answers, last: AtomicU64::new(0) })
+        Ok(Self { channel, server, token, requests, pending, last: AtomicU64::new(0) })
     }
 
-    pub(super) fn stands(&self) -> bool {
-        !self.answers.is_broken.load(Ordering::Acquire)
+    pub(super) fn is_intact(&self) -> bool {
+        !self.pending.is_broken.load(Ordering::Acquire)
     }
 
-    /// Has the server take a snapshot, and keep it as long as the stream is held.
-    pub(super) async fn take_snapshot(
+    /// Opens a snapshot on the server. It closes when the stream is dropped.
+    pub(super) async fn open_snapshot(
         &self,
-        asked: wire::TakeSnapshot,
-    ) -> Result<(wire::SnapshotTaken, Streaming<wire::SnapshotTaken>), Status> {
+        request: wire::OpenSnapshot,
+    ) -> Result<(wire::SnapshotOpened, Streaming<wire::SnapshotOpened>), Status> {
         let mut client =
             ParameterServerClient::with_interceptor(self.channel.clone(), Token::carried(self.token.as_ref()));
-        let mut kept = client.snapshot(self.server.call(asked)).await?.into_inner();
-        let taken = kept.message().await?.ok_or_else(|| Status::internal("no snapshot was taken"))?;
-        Ok((taken, kept))
+        let mut stream = client.snapshot(self.server.call(request)).await?.into_inner();
+        let opened = stream.message().await?.ok_or_else(|| Status::internal("no snapshot was opened"))?;
+        Ok((opened, stream))
     }
 
-    /// The answer to a request; none if the connection broke, and nobody knows whether it was carried out.
-    pub(super) async fn ask(&self, op: wire::request::Op) -> Option<wire::reply::Result> {
+    /// The reply to a request; none if the connection broke, and the server may or may not have carried it out.
+    pub(super) async fn request(&self, op: wire::request::Op) -> Option<wire::reply::Result> {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let (awaited, answer) = oneshot::channel();
-        self.answers.awaited.lock().insert(id, awaited);
-        if !self.stands() || self.requests.send(wire::Request { id, op: Some(op) }).await.is_err() {
-            self.answers.awaited.lock().remove(&id);
+        let (sender, reply) = oneshot::channel();
+        self.pending.waiting.lock().insert(id, sender);
+        if !self.is_intact() || self.requests.send(wire::Request { id, op: Some(op) }).await.is_err() {
+            self.pending.waiting.lock().remove(&id);
             return None;
         }
-        answer.await.ok()
+        reply.await.ok()
     }
 }

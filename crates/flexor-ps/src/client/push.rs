@@ -1,4 +1,4 @@
-//! Pushing the gradients of a batch to all servers that keep something of it.
+//! Pushes the gradients of a batch to the primaries of all partitions that they concern.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,8 +7,8 @@ use bytes::Bytes;
 use flexor_wire::ps::v1 as wire;
 use flexor_wire::ps::v1::pushed_part::Outcome;
 
-use super::map::{Reached, Route};
 use super::pull::keys_at;
+use super::route::{Route, ServerAddress};
 use super::{Client, ClientError, Versions};
 use crate::batch::BatchId;
 use crate::layout::{SliceId, TableId};
@@ -16,42 +16,40 @@ use crate::little_endian::put_floats;
 use crate::placement::{PARTITIONS, PartitionId, SLICE_ELEMENTS};
 use crate::push::NonFinite;
 
-/// About how many bytes of gradients one message has at most, where its parts are no larger.
-const MESSAGE: usize = 16 << 20;
-/// How long an answer may take to arrive that was given before others answered for something of the push.
-const ON_ITS_WAY: Duration = Duration::from_secs(1);
+/// Approximate size limit of a message. The part of one partition is never split.
+const MAX_PUSH_BYTES: usize = 16 << 20;
+/// How long the client waits for the reply of a former primary after a map has replaced it.
+const REPLY_GRACE: Duration = Duration::from_secs(1);
 
 /// The gradients of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Gradients<'a> {
-    /// The batch.
     pub batch: BatchId,
-    /// The learning rate; 0 for the model's own.
+    /// 0 selects the learning rate of the model.
     pub learning_rate: f32,
-    /// They wait for the step that the batch belongs to: of the steps since all servers went back by the map of this
-    /// number. None: each is applied as it comes.
-    pub in_step: Option<u64>,
-    /// What becomes of those that are not finite.
+    /// In synchronous training: map epoch of the last rewind. Servers buffer the gradients for the step of the batch. None:
+    /// each push is applied on arrival.
+    pub rewind_epoch: Option<u64>,
     pub non_finite: NonFinite,
-    /// Of rows: table, keys, and a row of gradients for each key.
+    /// Table, keys, and one row of gradients per key.
     pub rows: &'a [(TableId, &'a [u64], &'a [f32])],
-    /// Of dense variables, whole: the variable's place in the model, and a gradient for each element.
+    /// Index of a dense variable in the model, and one gradient per element.
     pub variables: &'a [(u32, &'a [f32])],
 }
 
-/// What has become of a push, counted in parts: one for each partition that something was for.
+/// The result of a push, counted in parts: one per partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PushOutcome {
     /// Applied by this push.
-    pub taken: u32,
-    /// Applied by an earlier push of the same batch, by whomever.
-    pub taken_before: u32,
-    /// The batch was acknowledged by somebody else.
-    pub too_late: u32,
+    pub applied: u32,
+    /// Applied by an earlier push of the same batch, from any client.
+    pub already_applied: u32,
+    /// Another client has acknowledged the batch.
+    pub batch_closed: u32,
 }
 
-/// What a push consists of, with where each part of it is.
-struct Sorted<'a> {
+/// Gradients with the partition of each row and slice.
+struct SortedGradients<'a> {
     rows: Vec<SortedRows<'a>>,
     slices: Vec<(SliceId, PartitionId, &'a [f32])>,
 }
@@ -61,18 +59,18 @@ struct SortedRows<'a> {
     keys: &'a [u64],
     gradients: &'a [f32],
     dim: usize,
-    places: Vec<PartitionId>,
+    partitions_of_keys: Vec<PartitionId>,
 }
 
 impl Client {
-    /// Pushes gradients; done when every part of them was applied, once.
+    /// Pushes gradients; returns when every part was applied, once.
     pub async fn push(&mut self, gradients: &Gradients<'_>) -> Result<PushOutcome, ClientError> {
-        self.push_since(gradients, &Versions::default()).await
+        self.push_based_on(gradients, &Versions::default()).await
     }
 
-    /// The same, for gradients that were computed with values of these versions: where others have changed a partition
-    /// since, the step is the smaller the more of them there were.
-    pub async fn push_since(
+    /// The same, for gradients that were computed from values of these versions. A partition divides the learning rate by
+    /// the number of updates since.
+    pub async fn push_based_on(
         &mut self,
         gradients: &Gradients<'_>,
         versions: &Versions,
@@ -90,18 +88,18 @@ impl Client {
             }
             let messages: Vec<(usize, BTreeSet<PartitionId>)> = servers
                 .into_iter()
-                .flat_map(|(server, parts)| sorted.in_pieces(parts).into_iter().map(move |piece| (server, piece)))
+                .flat_map(|(server, parts)| sorted.split(parts).into_iter().map(move |piece| (server, piece)))
                 .collect();
             let answers = futures::future::join_all(messages.iter().map(|(server, parts)| {
                 let based_on = versions.of(parts).collect();
                 let op = wire::request::Op::Push(wire::Push { based_on, ..self.part_of(gradients, &sorted, parts) });
                 let this = &*self;
-                let reached = route.reached(*server);
+                let address = route.address(*server);
                 async move {
-                    let connection = this.connection(reached?).await.ok()?;
+                    let connection = this.connection(address?).await.ok()?;
                     tokio::select! {
-                        answer = connection.ask(op) => answer,
-                        () = this.overtaken(reached?, parts) => None,
+                        answer = connection.request(op) => answer,
+                        () = this.wait_for_new_primary(address?, parts) => None,
                     }
                 }
             }))
@@ -112,50 +110,50 @@ impl Client {
                         let mut unanswered = parts.clone();
                         for part in pushed.parts {
                             let Some(id) = PartitionId::of_number(part.partition) else {
-                                return Err(ClientError::Nonsense("no such partition"));
+                                return Err(ClientError::InvalidReply("no such partition"));
                             };
-                            if matches!(part.outcome(), Outcome::Taken | Outcome::TakenBefore) {
-                                self.answered.take(id, part.origin, part.version);
+                            if matches!(part.outcome(), Outcome::Applied | Outcome::AlreadyApplied) {
+                                self.acknowledged.record(id, part.generation, part.version);
                             }
                             unanswered.remove(&id);
                             outcome.count(part.outcome(), left.remove(&id), || left.insert(id));
                         }
                         if !unanswered.is_empty() {
-                            return Err(ClientError::Nonsense("a part of a push is not answered"));
+                            return Err(ClientError::InvalidReply("a part of a push has no outcome"));
                         }
                     }
                     Some(wire::reply::Result::Refused(why)) => return Err(ClientError::Refused(why)),
                     Some(wire::reply::Result::Pulled(_) | wire::reply::Result::Lost(_)) => {
-                        return Err(ClientError::Nonsense("something else is answered to a push"));
+                        return Err(ClientError::InvalidReply("the reply to a push is of another kind"));
                     }
-                    // Nobody knows what became of it; a part that was applied is not applied again.
+                    // The outcome is unknown. A part that was applied is not applied again.
                     Some(wire::reply::Result::NotYet(_)) | None => {}
                 }
             }
             if left.is_empty() {
                 return Ok(outcome);
             }
-            self.look_again(route.epoch, attempt).await?;
+            self.pause_before_retry(route.epoch, attempt).await?;
         }
         Ok(outcome)
     }
 
-    /// Waits until a map says that others answer for some of what a server was sent, and then for as long as its answer may
-    /// be on its way. One that the master does not reach any more answers nobody: it waits to hear what has become of it.
-    async fn overtaken(&self, server: &Reached, parts: &BTreeSet<PartitionId>) {
-        let is_anothers = |route: &Route| {
-            let mut owners = parts.iter().filter_map(|id| route.owner_of(*id));
-            owners.any(|owner| owner.server != server.server)
+    /// Waits until a map appoints another primary for some of the parts, plus the time that a reply may need to arrive. A
+    /// primary that is cut off from the master acknowledges no client.
+    async fn wait_for_new_primary(&self, server: &ServerAddress, parts: &BTreeSet<PartitionId>) {
+        let has_new_primary = |route: &Route| {
+            let mut primaries = parts.iter().filter_map(|id| route.primary_of(*id));
+            primaries.any(|primary| primary.server != server.server)
         };
-        let mut map = self.map.clone();
-        if map.wait_for(|route| is_anothers(route)).await.is_err() {
-            // The follower lives as long as the client.
+        let mut routes = self.route.clone();
+        if routes.wait_for(|route| has_new_primary(route)).await.is_err() {
+            // The watcher lives as long as the client.
             std::future::pending::<()>().await;
         }
-        tokio::time::sleep(ON_ITS_WAY).await;
+        tokio::time::sleep(REPLY_GRACE).await;
     }
 
-    fn sorted<'a>(&self, gradients: &Gradients<'a>) -> Result<Sorted<'a>, ClientError> {
+    fn sorted<'a>(&self, gradients: &Gradients<'a>) -> Result<SortedGradients<'a>, ClientError> {
         let mut rows = Vec::with_capacity(gradients.rows.len());
         for (table, keys, values) in gradients.rows {
             let (Some(dim), Some(name)) = (self.layout.dim(*table), self.layout.name_hash(*table)) else {
@@ -169,8 +167,8 @@ impl Client {
                     values.len()
                 )));
             }
-            let places = keys.iter().map(|key| name.place(*key).partition()).collect();
-            rows.push(SortedRows { table: *table, keys, gradients: values, dim, places });
+            let partitions_of_keys = keys.iter().map(|key| name.hash_key(*key).partition()).collect();
+            rows.push(SortedRows { table: *table, keys, gradients: values, dim, partitions_of_keys });
         }
         let mut slices = Vec::new();
         for (variable, values) in gradients.variables {
@@ -183,20 +181,29 @@ impl Client {
                 return Err(ClientError::Refused(why));
             }
             for (slice, values) in self.layout.slices_of(*variable).zip(values.chunks(SLICE_ELEMENTS as usize)) {
-                let place = self.layout.partition_of(slice).ok_or(ClientError::Nonsense("a slice without a place"))?;
+                let place =
+                    self.layout.partition_of(slice).ok_or(ClientError::InvalidReply("a slice without a partition"))?;
                 slices.push((slice, place, values));
             }
         }
-        Ok(Sorted { rows, slices })
+        Ok(SortedGradients { rows, slices })
     }
 
-    /// What one server is sent: what is for these partitions.
-    fn part_of(&self, gradients: &Gradients<'_>, sorted: &Sorted<'_>, parts: &BTreeSet<PartitionId>) -> wire::Push {
-        let mut wanted = [false; PARTITIONS];
-        parts.iter().for_each(|id| wanted[id.index()] = true);
+    /// The message for one server: the gradients of these partitions.
+    fn part_of(
+        &self,
+        gradients: &Gradients<'_>,
+        sorted: &SortedGradients<'_>,
+        parts: &BTreeSet<PartitionId>,
+    ) -> wire::Push {
+        let mut is_included = [false; PARTITIONS];
+        parts.iter().for_each(|id| is_included[id.index()] = true);
         let rows = sorted.rows.iter().filter_map(|rows| {
-            let positions: Vec<u32> =
-                (0..).zip(&rows.places).filter(|(_, id)| wanted[id.index()]).map(|(at, _)| at).collect();
+            let positions: Vec<u32> = (0..)
+                .zip(&rows.partitions_of_keys)
+                .filter(|(_, id)| is_included[id.index()])
+                .map(|(at, _)| at)
+                .collect();
             let values = |at: &u32| &rows.gradients[*at as usize * rows.dim..][..rows.dim];
             (!positions.is_empty()).then(|| wire::RowGradients {
                 table: rows.table.0,
@@ -204,7 +211,7 @@ impl Client {
                 gradients: floats(positions.len() * rows.dim, positions.iter().map(values)),
             })
         });
-        let slices = sorted.slices.iter().filter(|(_, id, _)| wanted[id.index()]);
+        let slices = sorted.slices.iter().filter(|(_, id, _)| is_included[id.index()]);
         let slices = slices.map(|(slice, _, values)| wire::SliceGradient {
             slice: Some(wire::Slice { variable: slice.variable, index: slice.index }),
             offset: 0,
@@ -217,28 +224,28 @@ impl Client {
             learning_rate: gradients.learning_rate,
             rows: rows.collect(),
             slices: slices.collect(),
-            rewound: gradients.in_step,
-            leave_out: gradients.non_finite == NonFinite::LeaveOut,
+            rewind_epoch: gradients.rewind_epoch,
+            skip_non_finite: gradients.non_finite == NonFinite::Skip,
             based_on: Vec::new(),
         }
     }
 }
 
-impl Sorted<'_> {
-    /// Cuts what a server is sent so that no message is too large; the part of a partition stays whole.
-    fn in_pieces(&self, parts: BTreeSet<PartitionId>) -> Vec<BTreeSet<PartitionId>> {
+impl SortedGradients<'_> {
+    /// Splits the parts of a server into messages below the size limit. The part of a partition is never split.
+    fn split(&self, parts: BTreeSet<PartitionId>) -> Vec<BTreeSet<PartitionId>> {
         let mut bytes = [0_usize; PARTITIONS];
         for rows in &self.rows {
-            rows.places.iter().for_each(|id| bytes[id.index()] += rows.dim * 4 + 8);
+            rows.partitions_of_keys.iter().for_each(|id| bytes[id.index()] += rows.dim * 4 + 8);
         }
         self.slices.iter().for_each(|(_, id, values)| bytes[id.index()] += values.len() * 4);
         let mut pieces = vec![BTreeSet::new()];
-        let mut room = MESSAGE;
+        let mut room = MAX_PUSH_BYTES;
         for id in parts {
             let needs = bytes[id.index()];
             if room < needs && pieces.last().is_some_and(|piece| !piece.is_empty()) {
                 pieces.push(BTreeSet::new());
-                room = MESSAGE;
+                room = MAX_PUSH_BYTES;
             }
             room = room.saturating_sub(needs);
             if let Some(piece) = pieces.last_mut() {
@@ -250,21 +257,21 @@ impl Sorted<'_> {
 
     fn partitions(&self) -> BTreeSet<PartitionId> {
         let mut has = [false; PARTITIONS];
-        self.rows.iter().flat_map(|rows| &rows.places).for_each(|id| has[id.index()] = true);
+        self.rows.iter().flat_map(|rows| &rows.partitions_of_keys).for_each(|id| has[id.index()] = true);
         self.slices.iter().for_each(|(_, id, _)| has[id.index()] = true);
         PartitionId::all().filter(|id| has[id.index()]).collect()
     }
 }
 
 impl PushOutcome {
-    /// Counts a part that was awaited, or puts it back where it was not taken.
+    /// Counts a part that was awaited, or puts it back for a retry.
     fn count(&mut self, outcome: Outcome, awaited: bool, put_back: impl FnOnce() -> bool) {
         match outcome {
             _ if !awaited => {}
-            Outcome::Taken => self.taken += 1,
-            Outcome::TakenBefore => self.taken_before += 1,
-            Outcome::TooLate => self.too_late += 1,
-            Outcome::Elsewhere | Outcome::Unspecified => {
+            Outcome::Applied => self.applied += 1,
+            Outcome::AlreadyApplied => self.already_applied += 1,
+            Outcome::BatchClosed => self.batch_closed += 1,
+            Outcome::Retry | Outcome::Unspecified => {
                 put_back();
             }
         }

@@ -1,8 +1,7 @@
-//! Reading the model as it was at one moment, while others train it.
+//! Reads the model as of one moment, while training goes on.
 //!
-//! Every server keeps what training changes aside, up to a number of bytes, as long as the snapshot is held. One that is
-//! lost, because there was no room or because partitions have moved, is not mended: whoever reads takes a new one, or
-//! reads something else.
+//! Every server puts aside what training changes, up to a number of bytes, as long as the snapshot is open. A snapshot is
+//! lost when that is too little, or when partitions move. It is not repaired: the caller opens a new one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,118 +11,116 @@ use thiserror::Error;
 use tonic::{Status, Streaming};
 
 use super::connection::Connection;
-use super::map::Route;
-use super::pull::For;
+use super::pull::PullSource;
+use super::route::Route;
 use super::{Client, ClientError};
 use crate::dial::is_final;
 use crate::layout::{SliceId, TableId};
 use crate::placement::PartitionId;
 
-/// How often a snapshot is tried to be taken while the servers change.
-const TRIES: u32 = 5;
+/// Attempts to open a snapshot while the servers change.
+const ATTEMPTS: u32 = 5;
 
 /// Why a snapshot cannot be read.
 #[derive(Debug, Error)]
 pub enum SnapshotError {
-    /// Training changed more than there was room for.
+    /// Training changed more than the budget.
     #[error("{0}")]
     Overrun(String),
-    /// The servers have changed since.
+    /// Partitions have moved.
     #[error("{0}")]
     Moved(String),
-    /// A server will not do it.
     #[error(transparent)]
     Client(#[from] ClientError),
 }
 
-/// The model as it was; it is kept by the servers until this is dropped.
+/// An open snapshot; it closes on drop.
 pub struct Snapshot<'a> {
     client: &'a mut Client,
     route: Arc<Route>,
-    servers: BTreeMap<usize, Taken>,
+    servers: BTreeMap<usize, ServerSnapshot>,
     has_variables: bool,
 }
 
-/// One server's part of it.
-struct Taken {
-    number: u64,
+/// The snapshot of one server.
+struct ServerSnapshot {
+    id: u64,
     connection: Arc<Connection>,
-    /// While this is open the server keeps it.
-    _kept: Streaming<wire::SnapshotTaken>,
+    /// The server closes the snapshot with this stream.
+    _stream: Streaming<wire::SnapshotOpened>,
 }
 
 impl Client {
-    /// Takes a snapshot of the whole model; each server may put so many bytes aside for it. Every partition is as it was at
-    /// one moment, which is not the same moment for all of them.
+    /// Opens a snapshot of the whole model; each server may put `budget` bytes aside for it. Each partition is as of one
+    /// moment, which differs between partitions.
     pub async fn snapshot(&mut self, budget: u64) -> Result<Snapshot<'_>, SnapshotError> {
         let mut why = SnapshotError::Moved(String::new());
-        for attempt in 0..TRIES {
+        for attempt in 0..ATTEMPTS {
             let route = self.route().await;
-            match self.take_all(&route, budget).await {
+            match self.open_all(&route, budget).await {
                 Ok(servers) => {
-                    // Versions of the model as it moves are not those of the snapshot.
+                    // Cached slices belong to the live model, not to the snapshot.
                     self.slices.clear();
                     return Ok(Snapshot { client: self, route, servers, has_variables: false });
                 }
                 Err(error) => why = error,
             }
-            self.look_again(route.epoch, attempt).await?;
+            self.pause_before_retry(route.epoch, attempt).await?;
         }
         Err(why)
     }
 
-    /// A snapshot of every server that has a partition; or which has none.
-    async fn take_all(&self, route: &Route, budget: u64) -> Result<BTreeMap<usize, Taken>, SnapshotError> {
+    /// Opens a snapshot on every server that is primary of a partition.
+    async fn open_all(&self, route: &Route, budget: u64) -> Result<BTreeMap<usize, ServerSnapshot>, SnapshotError> {
         let mut parts: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         for id in PartitionId::all() {
-            let nobody = || SnapshotError::Moved(format!("no server has partition {id} at present"));
-            let server = route.server_of(id).ok_or_else(nobody)?;
+            let no_primary = || SnapshotError::Moved(format!("partition {id} has no primary at present"));
+            let server = route.server_of(id).ok_or_else(no_primary)?;
             parts.entry(server).or_default().push(id.number());
         }
-        let asked = wire::TakeSnapshot { model: self.layout.fingerprint().0, budget };
-        let taking = parts.iter().map(async |(server, wanted)| {
-            let nowhere = || SnapshotError::Moved("a server without an address".to_owned());
-            let reached = route.reached(*server).ok_or_else(nowhere)?;
-            let connection = self.connection(reached).await.map_err(|status| not_taken(&status))?;
-            let (taken, kept) = connection.take_snapshot(asked).await.map_err(|status| not_taken(&status))?;
-            match wanted.iter().find(|id| !taken.partitions.contains(id)) {
+        let request = wire::OpenSnapshot { model: self.layout.fingerprint().0, budget };
+        let opening = parts.iter().map(async |(server, partitions)| {
+            let no_address = || SnapshotError::Moved("a server without an address".to_owned());
+            let server_address = route.address(*server).ok_or_else(no_address)?;
+            let connection = self.connection(server_address).await.map_err(|status| open_error(&status))?;
+            let (opened, stream) = connection.open_snapshot(request).await.map_err(|status| open_error(&status))?;
+            match partitions.iter().find(|id| !opened.partitions.contains(id)) {
                 Some(id) => {
-                    let address = &reached.address;
-                    let moved = format!("the server at {address} does not answer for partition {id} any more");
+                    let address = &server_address.address;
+                    let moved = format!("the server at {address} is no longer primary of partition {id}");
                     Err(SnapshotError::Moved(moved))
                 }
-                None => Ok((*server, Taken { number: taken.snapshot, connection, _kept: kept })),
+                None => Ok((*server, ServerSnapshot { id: opened.snapshot, connection, _stream: stream })),
             }
         });
-        futures::future::try_join_all(taking).await.map(|taken| taken.into_iter().collect())
+        futures::future::try_join_all(opening).await.map(|opened| opened.into_iter().collect())
     }
 }
 
-/// Why a server has taken none.
-fn not_taken(status: &Status) -> SnapshotError {
+/// Why a server has not opened a snapshot.
+fn open_error(status: &Status) -> SnapshotError {
     let why = status.message().to_owned();
     if is_final(status) { ClientError::Refused(why).into() } else { SnapshotError::Moved(why) }
 }
 
 impl Snapshot<'_> {
-    /// Reads rows of tables, and all dense variables when it is called first. Rows that were not there have their initial
-    /// values.
+    /// Reads rows of tables, and at the first call all dense variables. Missing rows have their initial values.
     pub async fn pull(&mut self, wanted: &[(TableId, &[u64])], out: &mut Vec<Vec<f32>>) -> Result<(), SnapshotError> {
         let missing = self.client.missing(wanted, out)?;
         let slices: Vec<SliceId> = if self.has_variables { Vec::new() } else { self.client.layout.slices().collect() };
-        // Every partition has its server: that was looked at when the snapshot was taken.
+        // Every partition has a primary: that was checked when the snapshot was opened.
         let (asked, _) = self.client.sort(&self.route, &missing, &slices);
         let answers = futures::future::join_all(asked.iter().map(|(server, asked)| {
-            let taken = self.servers.get(server);
-            let why = For::Snapshot(taken.map_or(0, |taken| taken.number));
-            let op = self.client.request(&missing, asked, why);
-            async move { taken?.connection.ask(op).await }
+            let snapshot = self.servers.get(server);
+            let source = PullSource::Snapshot(snapshot.map_or(0, |snapshot| snapshot.id));
+            let op = self.client.request(&missing, asked, source);
+            async move { snapshot?.connection.request(op).await }
         }))
         .await;
         for ((_, asked), answer) in asked.iter().zip(answers) {
             match answer {
                 Some(wire::reply::Result::Pulled(pulled)) => {
-                    if let Some(id) = self.client.take(pulled, &missing, asked, out)?.first() {
+                    if let Some(id) = self.client.store(pulled, &missing, asked, out)?.first() {
                         return Err(SnapshotError::Moved(format!("partition {id} has moved to another server")));
                     }
                 }
@@ -132,10 +129,10 @@ impl Snapshot<'_> {
                 }
                 Some(wire::reply::Result::Refused(why)) => return Err(ClientError::Refused(why).into()),
                 Some(wire::reply::Result::Pushed(_)) => {
-                    return Err(ClientError::Nonsense("a push is answered to a pull").into());
+                    return Err(ClientError::InvalidReply("the reply to a pull is of another kind").into());
                 }
                 Some(wire::reply::Result::NotYet(_)) | None => {
-                    return Err(SnapshotError::Moved("a server is gone that had a part of it".to_owned()));
+                    return Err(SnapshotError::Moved("a server with a part of the snapshot is gone".to_owned()));
                 }
             }
         }
@@ -143,7 +140,7 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// The values of all dense variables, once something was pulled.
+    /// The values of all dense variables, after the first pull.
     pub fn variables(&self) -> Vec<Vec<f32>> {
         self.client.variables()
     }

@@ -1,4 +1,4 @@
-//! Which versions of partitions values were pulled with, so that a push can say what it was computed from.
+//! The partition versions of pulled values. A push names the versions that its gradients were computed from.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use flexor_wire::ps::v1 as wire;
 
 use crate::placement::PartitionId;
 
-/// Versions of partitions, each of one beginning of it.
+/// Version and generation of partitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Versions(BTreeMap<PartitionId, wire::PartitionVersion>);
 
@@ -15,12 +15,12 @@ impl Versions {
         self.0.clear();
     }
 
-    /// Takes what a server says; what it said before of the same partition was of values that were asked for again.
-    pub(super) fn take(&mut self, told: Vec<wire::PartitionVersion>) {
-        self.0.extend(told.into_iter().filter_map(|one| Some((PartitionId::of_number(one.partition)?, one))));
+    /// Records versions. An earlier version of the same partition belongs to values that were pulled again.
+    pub(super) fn record(&mut self, versions: Vec<wire::PartitionVersion>) {
+        self.0.extend(versions.into_iter().filter_map(|one| Some((PartitionId::of_number(one.partition)?, one))));
     }
 
-    /// Of some partitions, as far as they are known.
+    /// The known versions of these partitions.
     pub(super) fn of<'a>(
         &'a self,
         partitions: impl IntoIterator<Item = &'a PartitionId>,

@@ -1,4 +1,4 @@
-//! The checked-in inputs of the fuzz target `wire_tensors`, each held to what its name says.
+//! Checks that each input in the corpus of the fuzz target `wire_tensors` behaves as its name says.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use flexor_wire::elasticdl as wire;
 use prost::Message;
 
-use super::{Mode, Options, Parameters, PushOutcome, Refusal, TensorError};
+use super::{GradientsOutcome, Mode, Options, Parameters, Refusal, TensorError};
 use crate::push::BadRequest;
 use crate::spec::Optimizer;
 
@@ -21,20 +21,24 @@ fn server() -> Parameters {
     parameters
 }
 
-fn pushed(name: &str) -> Result<PushOutcome, Refusal> {
+fn pushed(name: &str) -> Result<GradientsOutcome, Refusal> {
     server().push_gradients(&wire::PushGradientsRequest::decode(seed(name).as_slice()).unwrap())
 }
 
 #[test]
-fn whole_pushes_of_the_corpus_are_taken() {
+fn valid_pushes_of_the_corpus_are_accepted() {
     for name in ["whole", "rows_of_a_variable", "empty"] {
-        assert_eq!(pushed(name).unwrap(), PushOutcome { accepted: true, version: 1, made_version: true }, "{name}");
+        assert_eq!(
+            pushed(name).unwrap(),
+            GradientsOutcome { accepted: true, version: 1, made_version: true },
+            "{name}"
+        );
     }
     server().push_table_infos(&wire::Model::decode(seed("infos").as_slice()).unwrap()).unwrap();
 }
 
 #[test]
-fn bad_tensors_of_the_corpus_are_refused() {
+fn invalid_tensors_of_the_corpus_are_rejected() {
     for name in ["three_bytes_for_eight", "a_million", "empty_tensor", "huge_shape", "negative_side"] {
         assert!(matches!(pushed(name), Err(Refusal::Tensor { .. })), "{name}");
     }

@@ -1,7 +1,7 @@
-//! Gradients as a worker sends them, checked and cut as the model is.
+//! The gradients of one push, validated and split into the slices of the model.
 //!
-//! Dense gradients have the shape of their variable. Rows of gradients belong to a table, or to a dense variable: Keras
-//! gives those of a small embedding as rows, and only these rows take a step.
+//! Dense gradients have the shape of their variable. Rows of gradients belong to a table or to a dense variable: Keras
+//! sends the gradients of a small embedding as rows, and only these rows take a step.
 
 use std::ops::Range;
 
@@ -15,13 +15,13 @@ use crate::placement::SLICE_ELEMENTS;
 use crate::push::{BadRequest, NonFinite, Push, RowGradients, SliceGradient};
 use crate::spec::VariableSpec;
 
-/// Gradients of one push, not yet looked at for NaN.
+/// The gradients of one push, not yet checked for NaN.
 #[derive(Debug, Default)]
-pub(super) struct Gradients {
+pub(super) struct DecodedGradients {
     tables: Vec<TableGradients>,
-    /// Of dense variables, as they came.
+    /// The tensors of dense variables, as received.
     tensors: Vec<Vec<f32>>,
-    pieces: Vec<Piece>,
+    spans: Vec<GradientSpan>,
 }
 
 #[derive(Debug)]
@@ -32,16 +32,16 @@ struct TableGradients {
     gradients: Vec<f32>,
 }
 
-/// The gradient of a part of a slice, in one of the tensors.
+/// A range of a tensor that is the gradient of a part of a slice.
 #[derive(Debug)]
-struct Piece {
+struct GradientSpan {
     slice: SliceId,
     offset: u32,
     tensor: usize,
     values: Range<usize>,
 }
 
-impl Gradients {
+impl DecodedGradients {
     pub(super) fn of(layout: &Layout, model: &wire::Model) -> Result<Self, Refusal> {
         let mut gradients = Self::default();
         for (name, tensor) in &model.dense_parameters {
@@ -57,11 +57,11 @@ impl Gradients {
         Ok(gradients)
     }
 
-    /// Gives them to whoever looks at them, as a push without a batch: this wire knows none.
+    /// Calls `work` with the gradients as a push without a batch: ElasticDL's protocol has none.
     pub(super) fn with<T>(
         &self,
         learning_rate: f32,
-        look: impl FnOnce(&Push<'_>) -> Result<T, BadRequest>,
+        work: impl FnOnce(&Push<'_>) -> Result<T, BadRequest>,
     ) -> Result<T, BadRequest> {
         let rows = self.tables.iter().map(|of| RowGradients {
             table: of.table,
@@ -69,13 +69,13 @@ impl Gradients {
             buckets: &of.buckets,
             gradients: &of.gradients,
         });
-        let slices = self.pieces.iter().map(|of| SliceGradient {
+        let slices = self.spans.iter().map(|of| SliceGradient {
             slice: of.slice,
             offset: of.offset,
             gradient: &self.tensors[of.tensor][of.values.clone()],
         });
         let (rows, slices): (Vec<_>, Vec<_>) = (rows.collect(), slices.collect());
-        look(&Push { batch: None, learning_rate, rows: &rows, slices: &slices, non_finite: NonFinite::Refuse })
+        work(&Push { batch: None, learning_rate, rows: &rows, slices: &slices, non_finite: NonFinite::Refuse })
     }
 
     fn add_dense(&mut self, layout: &Layout, name: &str, proto: &wire::TensorProto) -> Result<(), Refusal> {
@@ -87,7 +87,7 @@ impl Gradients {
             return Err(Refusal::Shape { name: name.to_owned(), wanted: shape.clone(), found: tensor.shape });
         }
         let values = tensor.floats();
-        self.add_pieces(number, 0, 0..values.len());
+        self.add_spans(number, 0, 0..values.len());
         self.tensors.push(values);
         Ok(())
     }
@@ -119,40 +119,40 @@ impl Gradients {
     ) -> Result<(), Refusal> {
         let of = &layout.spec().variables[number as usize];
         let count = of.shape.first().copied().unwrap_or(0);
-        // A variable has elements, so a side of it is not 0.
+        // A variable has at least one element, so no side is 0.
         let width = of.elements().checked_div(count).unwrap_or(0);
         let Some(values) = rows_of(name, rows, width)? else { return Ok(()) };
-        for (place, id) in rows.ids.iter().enumerate() {
+        for (index, id) in rows.ids.iter().enumerate() {
             let no_row = || Refusal::Row { name: name.to_owned(), rows: count, id: *id };
             let row = u64::try_from(*id).ok().filter(|row| *row < count).ok_or_else(no_row)?;
             let width = width as usize;
-            self.add_pieces(number, row * width as u64, place * width..(place + 1) * width);
+            self.add_spans(number, row * width as u64, index * width..(index + 1) * width);
         }
         self.tensors.push(values);
         Ok(())
     }
 
-    /// Cuts values of the next tensor, which begin at an element of a variable, at the ends of its slices.
-    fn add_pieces(&mut self, variable: u32, mut element: u64, mut values: Range<usize>) {
+    /// Splits a range of the next tensor at slice boundaries. `element` is its first element in the variable.
+    fn add_spans(&mut self, variable: u32, mut element: u64, mut values: Range<usize>) {
         while !values.is_empty() {
             let (index, offset) = (element / SLICE_ELEMENTS, element % SLICE_ELEMENTS);
             let len = values.len().min((SLICE_ELEMENTS - offset) as usize);
             // A variable has at most 2^31 elements in slices of 2^16.
             let slice = SliceId { variable, index: index as u32 };
-            let of_piece = values.start..values.start + len;
-            self.pieces.push(Piece { slice, offset: offset as u32, tensor: self.tensors.len(), values: of_piece });
+            let span = values.start..values.start + len;
+            self.spans.push(GradientSpan { slice, offset: offset as u32, tensor: self.tensors.len(), values: span });
             element += len as u64;
             values.start += len;
         }
     }
 }
 
-/// Ids as keys: the same 64 bits.
+/// Reinterprets ids as keys: the same 64 bits.
 pub(super) fn keys_of(ids: &[i64]) -> Vec<u64> {
     ids.iter().map(|id| id.cast_unsigned()).collect()
 }
 
-/// The values of rows, if there is one of this width for each id; none if there are no ids.
+/// The values of the rows, one row of `width` per id; `None` without ids.
 pub(super) fn rows_of(name: &str, rows: &wire::IndexedSlicesProto, width: u64) -> Result<Option<Vec<f32>>, Refusal> {
     let ids = rows.ids.len();
     if ids == 0 && rows.concat_tensors.as_ref().is_none_or(|tensor| tensor.tensor_content.is_empty()) {

@@ -1,49 +1,46 @@
-//! What a server is started with.
+//! The configuration of an ElasticDL server.
 
 use std::num::NonZeroU32;
 
 use crate::spec::Optimizer;
 
-/// How a server works; all servers of a job have the same.
+/// All servers of a job have the same options.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// How gradients move values.
     pub optimizer: Optimizer,
-    /// When they do.
     pub mode: Mode,
-    /// What the values of rows are drawn from.
+    /// The seed of initial values of rows.
     pub seed: u64,
 }
 
-/// When gradients are applied.
+/// Asynchronous or synchronous training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// As they come.
+    /// Each push is applied on arrival.
     Async {
-        /// Whether the learning rate is divided by the number of updates since the worker's pull.
+        /// Divide the learning rate by the number of updates since the worker's pull.
         modulates_rate: bool,
     },
-    /// Several pushes together, as one update.
+    /// Several pushes are applied together as one update.
     Sync {
-        /// How many pushes make an update.
         grads_to_wait: NonZeroU32,
-        /// How many updates gradients may be behind; others are rejected.
+        /// The most updates that gradients may lag behind. Staler ones are rejected.
         tolerance: u32,
     },
 }
 
 impl Mode {
-    /// Whether gradients of a version may be applied to another.
-    pub(super) fn takes(self, gradients: i32, server: i32) -> bool {
+    /// Whether gradients computed on version `gradients` may be applied at version `server`.
+    pub(super) fn accepts(self, gradients: i32, server: i32) -> bool {
         match self {
             Self::Async { .. } => true,
             Self::Sync { tolerance, .. } => staleness(gradients, server) <= u64::from(tolerance),
         }
     }
 
-    /// The learning rate of a push, of what it asks for and what is configured.
-    pub(super) fn rate(self, asked: f32, configured: f32, gradients: i32, server: i32) -> f32 {
-        let rate = if asked > 0.0 { asked } else { configured };
+    /// The learning rate of a push: the requested one if above 0, else the configured one.
+    pub(super) fn rate(self, requested: f32, configured: f32, gradients: i32, server: i32) -> f32 {
+        let rate = if requested > 0.0 { requested } else { configured };
         match self {
             Self::Async { modulates_rate: true } => rate / staleness(gradients, server).max(1) as f32,
             Self::Async { modulates_rate: false } | Self::Sync { .. } => rate,
@@ -51,7 +48,7 @@ impl Mode {
     }
 }
 
-/// How many updates came since.
+/// Updates since the gradients were computed.
 fn staleness(gradients: i32, server: i32) -> u64 {
     u64::try_from(i64::from(server) - i64::from(gradients)).unwrap_or(0)
 }
@@ -63,12 +60,12 @@ mod tests {
     #[test]
     fn stale_gradients_are_rejected_in_synchronous_mode_only() {
         let sync = Mode::Sync { grads_to_wait: NonZeroU32::MIN, tolerance: 2 };
-        assert!(sync.takes(5, 7) && sync.takes(9, 7) && !sync.takes(4, 7) && !sync.takes(i32::MIN, i32::MAX));
-        assert!(Mode::Async { modulates_rate: false }.takes(-100, 7));
+        assert!(sync.accepts(5, 7) && sync.accepts(9, 7) && !sync.accepts(4, 7) && !sync.accepts(i32::MIN, i32::MAX));
+        assert!(Mode::Async { modulates_rate: false }.accepts(-100, 7));
     }
 
     #[test]
-    fn the_rate_is_divided_by_the_updates_between() {
+    fn staleness_divides_the_learning_rate_if_modulated() {
         let modulated = Mode::Async { modulates_rate: true };
         assert_eq!(
             [(7, 7), (6, 7), (5, 7), (9, 7)].map(|(g, s)| modulated.rate(0.0, 0.5, g, s)),

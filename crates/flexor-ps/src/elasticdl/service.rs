@@ -1,4 +1,4 @@
-//! The service: calls come in, [`Parameters`] decides, checkpoints are taken on the way.
+//! The gRPC service. It forwards calls to [`Parameters`] and starts checkpoints.
 
 use std::sync::Arc;
 
@@ -9,39 +9,38 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 use super::checkpoints::Checkpoints;
-use super::native_refused::NativeRefused;
+use super::native_service_stub::NativeServiceStub;
 use super::parameters::Parameters;
 
-/// No message is longer, either way: what ElasticDL's workers are set to.
+/// The message limit in both directions, as configured in ElasticDL's workers.
 pub const MAX_MESSAGE: usize = 256 << 20;
 
-/// A server of ElasticDL's wire; shared by everything that serves.
+/// A server for ElasticDL's workers. Clones share one state.
 #[derive(Clone)]
-pub struct Server {
+pub struct ElasticdlServer {
     parameters: Arc<Parameters>,
     checkpoints: Option<Arc<Checkpoints>>,
 }
 
-impl Server {
-    /// Serves these parameters, and writes checkpoints of them where that is asked for.
+impl ElasticdlServer {
+    /// Serves these parameters, and writes checkpoints if configured.
     pub fn new(parameters: Parameters, checkpoints: Option<Checkpoints>) -> Self {
         Self { parameters: Arc::new(parameters), checkpoints: checkpoints.map(Arc::new) }
     }
 
-    /// The service. Calls carry no token: ElasticDL's workers have none.
+    /// The routes. Calls carry no token: ElasticDL's workers have none.
     pub fn routes(&self) -> Routes {
         let service = PserverServer::new(self.clone())
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE);
-        Routes::new(service).add_service(ParameterServerServer::new(NativeRefused))
+        Routes::new(service).add_service(ParameterServerServer::new(NativeServiceStub))
     }
 
-    /// The parameters.
     pub fn parameters(&self) -> &Arc<Parameters> {
         &self.parameters
     }
 
-    /// Waits until what is being written is written. Blocks.
+    /// Blocks until the checkpoint in progress is written.
     pub fn finish_writing(&self) {
         if let Some(checkpoints) = &self.checkpoints {
             checkpoints.finish();
@@ -50,7 +49,7 @@ impl Server {
 }
 
 #[tonic::async_trait]
-impl Pserver for Server {
+impl Pserver for ElasticdlServer {
     async fn push_model(&self, request: Request<wire::Model>) -> Result<Response<()>, Status> {
         Ok(Response::new(self.parameters.push_model(request.get_ref())?))
     }
@@ -82,7 +81,7 @@ impl Pserver for Server {
         if let Some(checkpoints) =
             self.checkpoints.as_ref().filter(|of| outcome.made_version && of.is_due(outcome.version))
         {
-            // Before the worker is answered: what it pushes next is not in it.
+            // Captured before the worker is answered, so its next push is not included.
             checkpoints.begin(&self.parameters, outcome.version);
         }
         Ok(Response::new(wire::PushGradientsResponse { accepted: outcome.accepted, version: outcome.version }))

@@ -1,4 +1,4 @@
-//! TensorFlow's tensors, as ElasticDL's workers send them: a shape and raw little-endian floats. Nothing is trusted.
+//! TensorFlow's tensors as ElasticDL's workers send them: a shape and raw little-endian floats. All input is validated.
 
 use flexor_wire::elasticdl as wire;
 use thiserror::Error;
@@ -7,28 +7,18 @@ use super::Refusal;
 use crate::little_endian::floats_as_bytes;
 use crate::spec::{MAX_ELEMENTS, MAX_RANK};
 
-/// Bytes that are no tensor of floats.
+/// The message is not a valid tensor of floats.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TensorError {
-    /// Numbers of another type.
-    #[error("its numbers have TensorFlow's type {0}; only floats of 32 bits (type 1) are understood")]
+    #[error("its numbers have TensorFlow's type {0}; only 32-bit floats (type 1) are supported")]
     Type(i32),
-    /// A shape that cannot be.
-    #[error("the shape {0:?} is none that a tensor here can have")]
+    #[error("the shape {0:?} is outside the limits")]
     Shape(Vec<i64>),
-    /// Too many bytes, or too few.
     #[error("the shape {shape:?} needs {needs} bytes, but there are {bytes}")]
-    Content {
-        /// The shape that it says.
-        shape: Vec<u64>,
-        /// How many bytes that takes.
-        needs: u64,
-        /// How many there are.
-        bytes: usize,
-    },
+    Content { shape: Vec<u64>, needs: u64, bytes: usize },
 }
 
-/// A tensor whose bytes are those of its shape.
+/// A tensor with as many bytes as its shape needs.
 #[derive(Debug, Clone)]
 pub(super) struct Tensor<'a> {
     pub(super) shape: Vec<u64>,
@@ -36,7 +26,7 @@ pub(super) struct Tensor<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    /// The tensor of `name`. One that is not there is an empty one, which has no type and is refused.
+    /// Decodes the tensor of `name`. A missing tensor is rejected like one without a type.
     pub(super) fn of(name: &str, proto: Option<&'a wire::TensorProto>) -> Result<Self, Refusal> {
         let refused = |why| Refusal::Tensor { name: name.to_owned(), why };
         match proto {
@@ -62,14 +52,14 @@ impl<'a> Tensor<'a> {
         }
     }
 
-    /// Its numbers, row-major.
+    /// The elements, row-major.
     pub(super) fn floats(&self) -> Vec<f32> {
         let (chunks, _) = self.content.as_chunks::<4>();
         chunks.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
     }
 }
 
-/// A tensor to be sent. The numbers are not copied.
+/// Encodes a tensor without copying the values.
 pub(super) fn encode(shape: &[u64], values: Vec<f32>) -> wire::TensorProto {
     // At most 2^31 elements.
     let dim = shape.iter().map(|side| wire::tensor_shape_proto::Dim { size: *side as i64 }).collect();
@@ -98,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tensor_of_floats_is_refused() {
+    fn an_invalid_tensor_is_rejected() {
         assert_eq!(refusal(2, &[1], &[0; 8]), TensorError::Type(2));
         assert_eq!(refusal(0, &[], &[]), TensorError::Type(0));
         assert_eq!(refusal(1, &[-1], &[0; 4]), TensorError::Shape(vec![-1]));
@@ -110,7 +100,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sent_reads_back(rows in 0_u64..5, dim in 0_u64..5, seed: u32) {
+        fn an_encoded_tensor_decodes_back(rows in 0_u64..5, dim in 0_u64..5, seed: u32) {
             let values: Vec<f32> = (0..rows * dim).map(|i| i as f32 + seed as f32).collect();
             let sent = encode(&[rows, dim], values.clone());
             let read = Tensor::decode(&sent).unwrap();
@@ -118,7 +108,7 @@ mod tests {
         }
 
         #[test]
-        fn any_shape_and_bytes_are_read_whole_or_refused(
+        fn any_shape_and_bytes_decode_completely_or_are_rejected(
             dtype in 0_i32..3,
             sides in prop::collection::vec(prop_oneof![-1_i64..6, any::<i64>()], 0..5),
             content in prop::collection::vec(any::<u8>(), 0..64),

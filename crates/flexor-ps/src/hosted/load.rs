@@ -1,31 +1,26 @@
-//! What a server holds and has done: for load reports and decisions about its size.
+//! The load of a server, for load reports and scaling decisions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::partition::Partition;
 use crate::push::CheckedPush;
 
-/// A server's load. Counts only grow; rates are for who asks twice.
+/// Sizes and counters of a server. Counters only grow; rates are differences of two reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
-    /// How many partitions are here.
     pub partitions: u32,
-    /// How many rows they have.
     pub rows: u64,
-    /// How many bytes of memory the model takes here.
+    /// Memory of the hosted partitions.
     pub bytes: u64,
-    /// How many contributions wait for a synchronous step.
+    /// Contributions buffered for a synchronous step.
     pub waiting: u64,
-    /// How many pulls were answered.
+    /// Answered pulls.
     pub pulls: u64,
-    /// How many rows these asked for.
     pub rows_pulled: u64,
-    /// How many pushes came.
     pub pushes: u64,
-    /// How many rows these had gradients for.
     pub rows_pushed: u64,
-    /// How many gradients were left out because they were not finite.
-    pub left_out: u64,
+    /// Rows and slices skipped because their gradients were not finite.
+    pub skipped: u64,
 }
 
 impl Load {
@@ -37,14 +32,14 @@ impl Load {
     }
 }
 
-/// What was counted since the server began.
+/// Counters since the start of the server.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pulls: AtomicU64,
     rows_pulled: AtomicU64,
     pushes: AtomicU64,
     rows_pushed: AtomicU64,
-    left_out: AtomicU64,
+    skipped: AtomicU64,
 }
 
 impl Counters {
@@ -56,7 +51,7 @@ impl Counters {
     pub(super) fn pushed(&self, push: &CheckedPush<'_>) {
         count(&self.pushes, 1);
         count(&self.rows_pushed, push.row_count() as u64);
-        count(&self.left_out, push.left_out());
+        count(&self.skipped, push.skipped());
     }
 
     pub(super) fn so_far(&self) -> Load {
@@ -66,7 +61,7 @@ impl Counters {
             rows_pulled: read(&self.rows_pulled),
             pushes: read(&self.pushes),
             rows_pushed: read(&self.rows_pushed),
-            left_out: read(&self.left_out),
+            skipped: read(&self.skipped),
             ..Load::default()
         }
     }

@@ -1,51 +1,50 @@
-//! Adam's correction of the first steps, √(1 − β₂ᵗ) / (1 − β₁ᵗ), worked out once per step number.
+//! Adam's bias correction, √(1 − β₂ᵗ) / (1 − β₁ᵗ), tabulated by step number.
 
-/// How many step numbers are kept at most; later ones are worked out each time, or are 1.
-const KEPT: u32 = 1 << 15;
+/// The size limit of the table. Later corrections are 1 or are computed each time.
+const TABULATED_STEPS: u32 = 1 << 15;
 
-/// The corrections of two betas.
 #[derive(Debug, Default)]
 pub(crate) struct Corrections {
     beta1: f64,
     beta2: f64,
-    /// Of step 1 and following ones.
-    kept: Vec<f32>,
-    /// Whether all steps behind those kept need no correction.
+    /// Entry 0 is for step 1.
+    table: Vec<f32>,
+    /// Whether all steps after the table have the correction 1.
     complete: bool,
 }
 
 impl Corrections {
     pub(super) fn new(beta1: f32, beta2: f32) -> Self {
         let (beta1, beta2) = (f64::from(beta1), f64::from(beta2));
-        let (mut kept, mut in_a_row) = (Vec::new(), 0);
-        for t in 1..=KEPT {
-            let correction = worked_out(beta1, beta2, t);
+        let (mut table, mut in_a_row) = (Vec::new(), 0);
+        for t in 1..=TABULATED_STEPS {
+            let correction = compute(beta1, beta2, t);
             in_a_row = if correction == 1.0 { in_a_row + 1 } else { 0 };
-            kept.push(correction);
-            // Exactly 1 once may be the crossing of both powers; twice in a row is the end.
+            table.push(correction);
+            // A single 1 may be a crossing of both powers. Two in a row mean that all later ones are 1.
             if in_a_row == 2 {
                 break;
             }
         }
-        Self { beta1, beta2, kept, complete: in_a_row == 2 }
+        Self { beta1, beta2, table, complete: in_a_row == 2 }
     }
 
-    /// Of step `t`, from 1.
+    /// The correction of step `t`, counted from 1.
     #[inline]
     pub(super) fn of(&self, t: u32) -> f32 {
-        match self.kept.get(t.saturating_sub(1) as usize) {
+        match self.table.get(t.saturating_sub(1) as usize) {
             Some(correction) => *correction,
             None if self.complete => 1.0,
-            None => worked_out(self.beta1, self.beta2, t),
+            None => compute(self.beta1, self.beta2, t),
         }
     }
 }
 
-fn worked_out(beta1: f64, beta2: f64, t: u32) -> f32 {
+fn compute(beta1: f64, beta2: f64, t: u32) -> f32 {
     ((1.0 - power(beta2, t)).sqrt() / (1.0 - power(beta1, t))) as f32
 }
 
-/// By squaring: the same bits on every machine, which a C library's `pow` does not promise.
+/// Exponentiation by squaring: the same bits on every machine, which a C library's `pow` does not guarantee.
 fn power(mut base: f64, mut exponent: u32) -> f64 {
     let mut power = 1.0;
     while exponent > 0 {
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn corrections_are_the_same_kept_or_worked_out() {
+    fn tabulated_and_computed_corrections_agree() {
         for (beta1, beta2) in [(0.9, 0.999), (0.0, 0.0), (0.5, 0.99), (0.99, 0.999_99)] {
             let corrections = Corrections::new(beta1, beta2);
             let (beta1, beta2) = (f64::from(beta1), f64::from(beta2));

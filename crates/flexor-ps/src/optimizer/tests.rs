@@ -1,10 +1,10 @@
-//! Each optimizer against its definition, worked out in f64, and against known answers.
+//! Compares each optimizer with its definition in f64 and with known answers.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The definitions, one element, in f64.
+/// The definitions for one element, in f64.
 struct Reference {
     optimizer: Optimizer,
     weight: f64,
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn a_step_of_a_range_is_the_step_of_its_elements(which in 0_usize..5, start in 0_usize..20, len in 0_usize..20) {
+    fn a_step_of_a_range_equals_the_step_of_its_elements(which in 0_usize..5, start in 0_usize..20, len in 0_usize..20) {
         let kernel = Kernel::new(optimizers()[which]);
         let weights: Vec<f32> = (0..40).map(|i| i as f32 / 10.0).collect();
         let gradient: Vec<f32> = (0..40).map(|i| (i as f32 - 20.0) / 7.0).collect();
@@ -95,7 +95,7 @@ proptest! {
     }
 }
 
-/// Weight and slots of one element after steps of one gradient.
+/// Weight and slots of one element after `steps` steps with the same gradient.
 fn after(optimizer: Optimizer, weight: f32, gradient: f32, steps: u32) -> Vec<f32> {
     let kernel = Kernel::new(optimizer);
     let mut values = values_of(&kernel, &[weight]);
@@ -106,8 +106,8 @@ fn after(optimizer: Optimizer, weight: f32, gradient: f32, steps: u32) -> Vec<f3
 }
 
 #[test]
-fn known_answers_of_the_released_server_are_met() {
-    // Five steps of Adam with g = 1 and a rate of 0.1 from 0, as the released server pulls them.
+fn steps_match_the_known_answers_of_elasticdl() {
+    // Five steps of Adam with g = 1 and a rate of 0.1 from 0, as pulled from ElasticDL's released server.
     let adam = Optimizer::Adam { learning_rate: 0.1, beta1: 0.9, beta2: 0.999, epsilon: 1e-7 };
     assert!((after(adam, 0.0, 1.0, 5)[0] + 0.499_999_02).abs() < 1e-6);
     assert!((after(adam, 0.0, -0.3, 1)[0] - 0.1).abs() < 2e-6);
@@ -117,7 +117,7 @@ fn known_answers_of_the_released_server_are_met() {
 }
 
 #[test]
-fn a_gradient_of_nothing_moves_nothing_even_without_epsilon() {
+fn a_zero_gradient_moves_nothing_even_with_zero_epsilon() {
     let adagrad = Optimizer::Adagrad { learning_rate: 0.1, epsilon: 0.0, initial_accumulator: 0.0 };
     let adam = Optimizer::Adam { learning_rate: 0.1, beta1: 0.9, beta2: 0.999, epsilon: 0.0 };
     assert_eq!(after(adagrad, 0.5, 0.0, 3)[0], 0.5);
@@ -125,7 +125,7 @@ fn a_gradient_of_nothing_moves_nothing_even_without_epsilon() {
 }
 
 #[test]
-fn a_stale_gradient_counts_less() {
+fn staleness_divides_the_learning_rate() {
     let kernel = Kernel::new(Optimizer::sgd(0.1));
     assert_eq!(kernel.rate(0.0, 0), 0.1);
     assert_eq!(kernel.rate(0.4, 1), 0.4);

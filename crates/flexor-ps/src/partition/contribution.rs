@@ -1,10 +1,10 @@
-//! What one batch adds to a synchronous step, kept until the step is committed.
+//! The gradients of one batch, buffered until its synchronous step is committed.
 
 use crate::layout::{SliceId, TableId};
 use crate::placement::PartitionId;
 use crate::push::{CheckedPush, SliceGradient};
 
-/// Gradients of one batch in one partition.
+/// The gradients of one batch in one partition.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Contribution {
     pub(crate) rows: Vec<RowPart>,
@@ -28,12 +28,12 @@ pub(crate) struct SlicePart {
 }
 
 impl Contribution {
-    /// A partition's part of a push.
+    /// Copies a partition's part of a push.
     pub(super) fn of(push: &CheckedPush<'_>, partition: PartitionId) -> Self {
         let mut contribution = Self::default();
         for rows in &push.rows {
             let positions = rows.of.buckets.positions(partition);
-            let positions = positions.iter().filter(|position| rows.left_out.binary_search(position).is_err());
+            let positions = positions.iter().filter(|position| rows.skipped.binary_search(position).is_err());
             let mut part = RowPart { table: rows.of.table, keys: Vec::new(), gradients: Vec::new() };
             for position in positions.map(|position| *position as usize) {
                 part.keys.push(rows.of.keys[position]);

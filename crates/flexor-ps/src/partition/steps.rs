@@ -1,162 +1,161 @@
-//! Synchronous mode: contributions wait for the step that they belong to, and are applied together.
+//! Synchronous steps: contributions are buffered until their step is committed, and then applied together.
 //!
-//! The master decides which batches make a step and in which order they are added; so the result does not depend on
-//! which worker computed what, or when.
+//! The master decides which batches make a step and in which order they are added. The result therefore does not depend
+//! on which worker computed a batch, or when.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::applying::{RowBatch, SliceSum, add};
 use super::contribution::Contribution;
-use super::{Partition, Pushed, Terms, Turned};
+use super::update::{RowBatch, SliceSum, add};
+use super::{PartOutcome, Partition, PartitionError, PushOptions};
 use crate::batch::BatchId;
 use crate::buckets::Buckets;
 use crate::layout::{SliceId, TableId};
 use crate::push::{CheckedPush, SliceGradient};
 
-/// What became of a contribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Buffered {
-    /// It waits for its step.
+pub enum BufferOutcome {
+    /// BufferOutcome until its step is committed.
     Waiting,
-    /// The batch's contribution waited already; the first one stays.
+    /// A contribution of the batch was buffered earlier; it stays.
     AlreadyWaiting,
-    /// Its step was committed.
+    /// The step of the batch was committed earlier.
     AlreadyApplied,
-    /// It was acknowledged long ago.
+    /// The batch is in a closed range.
     Closed,
 }
 
-/// What became of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Committed {
-    /// The step was taken.
+pub enum CommitOutcome {
     Applied {
-        /// The version after it: one more than the step's number.
+        /// One more than the number of the step.
         version: u64,
     },
-    /// It was taken before.
-    AlreadyApplied {
-        /// The version as it is.
-        version: u64,
-    },
+    /// The step was committed earlier.
+    AlreadyApplied { version: u64 },
 }
 
-/// By what the sums of a step are divided.
+/// The divisors of a step's gradient sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Divisors {
-    /// Those of dense slices.
     pub slices: u32,
-    /// Those of rows. ElasticDL does not divide them.
+    /// 1 in ElasticDL, which adds the gradients of rows.
     pub rows: u32,
 }
 
 impl Divisors {
-    /// Averages over so many batches.
     pub fn average(batches: u32) -> Self {
         Self { slices: batches, rows: batches }
     }
 }
 
 impl Partition {
-    /// Keeps this partition's part of a push until its step is committed. A push without a batch waits for nothing and
-    /// is kept under the batch given here.
-    pub fn buffer(&mut self, batch: BatchId, push: &CheckedPush<'_>) -> Result<Buffered, Turned> {
+    /// Buffers this partition's part of a push under `batch` until its step is committed. `batch` may differ from the
+    /// batch of the push, which ElasticDL's pushes do not have.
+    pub fn buffer(&mut self, batch: BatchId, push: &CheckedPush<'_>) -> Result<BufferOutcome, PartitionError> {
         self.extend(&push.layout);
-        match self.standing(Some(batch))? {
-            Some(Pushed::AlreadyApplied { .. } | Pushed::Applied { .. }) => return Ok(Buffered::AlreadyApplied),
-            Some(Pushed::Closed) => return Ok(Buffered::Closed),
+        match self.check_history(Some(batch))? {
+            Some(PartOutcome::AlreadyApplied { .. } | PartOutcome::Applied { .. }) => {
+                return Ok(BufferOutcome::AlreadyApplied);
+            }
+            Some(PartOutcome::Closed) => return Ok(BufferOutcome::Closed),
             None => {}
         }
         if self.buffered.contains_key(&batch) {
-            return Ok(Buffered::AlreadyWaiting);
+            return Ok(BufferOutcome::AlreadyWaiting);
         }
         self.buffered.insert(batch, Arc::new(Contribution::of(push, self.id)));
-        Ok(Buffered::Waiting)
+        Ok(BufferOutcome::Waiting)
     }
 
-    /// Takes this partition's part of a push: at once, or for the step that its batch belongs to. One that says which
-    /// version it was computed with takes a smaller step the more has changed since.
-    pub fn take(&mut self, push: &CheckedPush<'_>, in_step: bool, based_on: Option<u64>) -> Result<Pushed, Turned> {
-        let Some(batch) = push.batch.filter(|_| in_step) else {
-            return self.push(push, Terms { based_on });
+    /// Applies this partition's part of a push at once, or buffers it for the step of its batch. With `based_on`, the
+    /// learning rate is divided by the number of updates since that version.
+    pub fn apply_or_buffer(
+        &mut self,
+        push: &CheckedPush<'_>,
+        is_synchronous: bool,
+        based_on: Option<u64>,
+    ) -> Result<PartOutcome, PartitionError> {
+        let Some(batch) = push.batch.filter(|_| is_synchronous) else {
+            return self.push(push, PushOptions { based_on });
         };
         let version = self.version;
         Ok(match self.buffer(batch, push)? {
-            Buffered::Waiting => Pushed::Applied { version },
-            Buffered::AlreadyWaiting | Buffered::AlreadyApplied => Pushed::AlreadyApplied { version },
-            Buffered::Closed => Pushed::Closed,
+            BufferOutcome::Waiting => PartOutcome::Applied { version },
+            BufferOutcome::AlreadyWaiting | BufferOutcome::AlreadyApplied => PartOutcome::AlreadyApplied { version },
+            BufferOutcome::Closed => PartOutcome::Closed,
         })
     }
 
-    /// Takes over what the owner of this copy has taken. The master may have said that the batch is closed before the
-    /// change has come here: the owner has it, so that it is to be here too.
-    pub fn take_over(
+    /// Applies a push that the primary has applied. The master may have closed the batch before the replicated push
+    /// arrives here. The primary has applied it, so the backup must apply it too.
+    pub fn apply_replicated(
         &mut self,
         push: &CheckedPush<'_>,
-        in_step: bool,
+        is_synchronous: bool,
         based_on: Option<u64>,
-    ) -> Result<Pushed, Turned> {
+    ) -> Result<PartOutcome, PartitionError> {
         if let Some(batch) = push.batch {
             self.history.reopen(batch);
         }
-        self.take(push, in_step, based_on)
+        self.apply_or_buffer(push, is_synchronous, based_on)
     }
 
-    /// Takes step number `step`: adds the contributions of these batches in this order, divides, and applies the result
-    /// as one update. Batches that have nothing here count all the same.
+    /// Commits step `step`: adds the contributions of these batches in this order, divides the sums, and applies them
+    /// as one update. Batches without gradients in this partition are recorded as applied too.
     pub fn commit(
         &mut self,
         step: u64,
         batches: &[BatchId],
         divisors: Divisors,
         learning_rate: f32,
-    ) -> Result<Committed, Turned> {
+    ) -> Result<CommitOutcome, PartitionError> {
         if self.version > step {
-            return Ok(Committed::AlreadyApplied { version: self.version });
+            return Ok(CommitOutcome::AlreadyApplied { version: self.version });
         }
         if self.version < step {
-            return Err(Turned::OutOfOrder { partition: self.id, version: self.version, asked: step });
+            return Err(PartitionError::OutOfOrder { partition: self.id, version: self.version, asked: step });
         }
         let contributions: Vec<_> = batches.iter().filter_map(|batch| self.buffered.get(batch).cloned()).collect();
         let rows = sum_rows(&contributions);
         self.check_room_for(&rows)?;
 
         let layout = Arc::clone(&self.layout);
-        let taken = layout.kernel().step(layout.kernel().rate(learning_rate, 0));
+        let optimizer_step = layout.kernel().step(layout.kernel().rate(learning_rate, 0));
         self.version = step + 1;
         for (table, mut sum) in rows {
             let Some(name) = layout.name_hash(table) else { continue };
             divide(&mut sum.gradients, divisors.rows);
             let buckets = Buckets::of(name, &sum.keys);
             let (keys, gradients, positions) = (&sum.keys[..], &sum.gradients[..], buckets.positions(self.id));
-            self.apply_rows(&layout, RowBatch { table, keys, buckets: &buckets, positions, gradients }, taken);
+            self.apply_rows(&layout, RowBatch { table, keys, buckets: &buckets, positions, gradients }, optimizer_step);
         }
         for (slice, gradients) in slices_of(&contributions) {
-            let Some(place) = self.place_of(slice) else { continue };
-            let mut sum = SliceSum::of(gradients.into_iter(), self.slices[place].1.len());
+            let Some(index) = self.slice_index(slice) else { continue };
+            let mut sum = SliceSum::of(gradients.into_iter(), self.slices[index].1.len());
             divide(&mut sum.gradient, divisors.slices);
-            self.step_slice(place, taken, &sum);
+            self.step_slice(index, optimizer_step, &sum);
         }
         for batch in batches {
             self.buffered.remove(batch);
             self.history.apply(*batch);
         }
-        Ok(Committed::Applied { version: self.version })
+        Ok(CommitOutcome::Applied { version: self.version })
     }
 
-    /// The batches whose contributions wait.
+    /// The batches with buffered contributions.
     pub fn waiting(&self) -> impl Iterator<Item = BatchId> + '_ {
         self.buffered.keys().copied()
     }
 
-    fn check_room_for(&self, rows: &BTreeMap<TableId, RowSum>) -> Result<(), Turned> {
+    fn check_room_for(&self, rows: &BTreeMap<TableId, RowSum>) -> Result<(), PartitionError> {
         let full = |(table, sum): &(&TableId, &RowSum)| {
             self.tables.get(table.0 as usize).is_none_or(|table| !table.has_room(sum.keys.len()))
         };
         match rows.iter().find(full) {
             None => Ok(()),
-            Some((table, _)) => Err(Turned::Full { partition: self.id, table: *table }),
+            Some((table, _)) => Err(PartitionError::Full { partition: self.id, table: *table }),
         }
     }
 }
@@ -164,7 +163,7 @@ impl Partition {
 /// Sums of gradients by row.
 #[derive(Default)]
 struct RowSum {
-    places: HashMap<u64, usize>,
+    index_of_key: HashMap<u64, usize>,
     keys: Vec<u64>,
     gradients: Vec<f32>,
 }
@@ -175,10 +174,10 @@ fn sum_rows(contributions: &[Arc<Contribution>]) -> BTreeMap<TableId, RowSum> {
         let sum = sums.entry(part.table).or_default();
         let dim = part.gradients.len() / part.keys.len().max(1);
         for (key, gradient) in part.keys.iter().zip(part.gradients.chunks(dim.max(1))) {
-            match sum.places.get(key) {
-                Some(place) => add(&mut sum.gradients[place * dim..][..dim], gradient),
+            match sum.index_of_key.get(key) {
+                Some(index) => add(&mut sum.gradients[index * dim..][..dim], gradient),
                 None => {
-                    sum.places.insert(*key, sum.keys.len());
+                    sum.index_of_key.insert(*key, sum.keys.len());
                     sum.keys.push(*key);
                     sum.gradients.extend_from_slice(gradient);
                 }

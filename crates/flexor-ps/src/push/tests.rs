@@ -1,4 +1,4 @@
-//! What is wrong with a push is said before anything is touched.
+//! Invalid pushes are rejected with a message before any state changes.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn dense(offset: u32, gradient: &[f32]) -> Result<u64, BadRequest> {
     let slice = SliceId { variable: 0, index: 0 };
     let slices = &[SliceGradient { slice, offset, gradient }];
     let push = Push { batch: None, learning_rate: 0.0, rows: &[], slices, non_finite: NonFinite::Refuse };
-    CheckedPush::new(&layout(), &push).map(|checked| checked.left_out())
+    CheckedPush::new(&layout(), &push).map(|checked| checked.skipped())
 }
 
 fn rows(table: u32, keys: &[u64], gradients: &[f32], non_finite: NonFinite) -> Result<u64, BadRequest> {
@@ -28,7 +28,7 @@ fn rows(table: u32, keys: &[u64], gradients: &[f32], non_finite: NonFinite) -> R
     let buckets = Buckets::of(layout.name_hash(TableId(0)).unwrap(), keys);
     let rows = &[RowGradients { table: TableId(table), keys, buckets: &buckets, gradients }];
     let push = Push { batch: None, learning_rate: 0.0, rows, slices: &[], non_finite };
-    CheckedPush::new(&layout, &push).map(|checked| checked.left_out())
+    CheckedPush::new(&layout, &push).map(|checked| checked.skipped())
 }
 
 #[test]
@@ -54,33 +54,33 @@ fn rows_of_the_wrong_width_or_table_are_refused() {
 }
 
 #[test]
-fn what_is_not_finite_is_refused_or_left_out_as_asked() {
+fn non_finite_gradients_are_rejected_or_skipped_as_requested() {
     let gradients = [0.0, 0.0, 0.0, 0.0, 1.0, f32::NAN, 0.0, 0.0, 0.0, 0.0, f32::INFINITY, 0.0];
     let refusal = rows(0, &[5, 6, 7], &gradients, NonFinite::Refuse).unwrap_err().to_string();
     assert!(refusal.contains("'e' is not finite (row of key 6)"), "{refusal}");
-    assert_eq!(rows(0, &[5, 6, 7], &gradients, NonFinite::LeaveOut), Ok(2));
+    assert_eq!(rows(0, &[5, 6, 7], &gradients, NonFinite::Skip), Ok(2));
     assert!(matches!(dense(0, &[f32::NEG_INFINITY; 8]), Err(BadRequest::NotFinite { .. })));
 }
 
 #[test]
-fn a_partition_of_which_all_is_left_out_takes_the_push_all_the_same() {
+fn a_partition_whose_gradients_are_all_skipped_still_records_the_push() {
     let (layout, slice) = (layout(), SliceId { variable: 0, index: 0 });
     let slices = &[SliceGradient { slice, offset: 0, gradient: &[f32::NAN; 8] }];
-    let push = Push { batch: None, learning_rate: 0.0, rows: &[], slices, non_finite: NonFinite::LeaveOut };
+    let push = Push { batch: None, learning_rate: 0.0, rows: &[], slices, non_finite: NonFinite::Skip };
     let checked = CheckedPush::new(&layout, &push).unwrap();
-    assert_eq!((checked.left_out(), checked.partitions().collect()), (1, vec![layout.partition_of(slice).unwrap()]));
+    assert_eq!((checked.skipped(), checked.partitions().collect()), (1, vec![layout.partition_of(slice).unwrap()]));
 }
 
 #[test]
-fn buckets_of_other_keys_are_noticed() {
+fn buckets_of_other_keys_are_rejected() {
     let layout = layout();
     let buckets = Buckets::of(layout.name_hash(TableId(0)).unwrap(), &[1, 2, 3]);
-    let wanted = Wanted { table: TableId(0), keys: &[1, 2], buckets: &buckets };
+    let wanted = RowKeys { table: TableId(0), keys: &[1, 2], buckets: &buckets };
     assert!(matches!(wanted.check(&layout), Err(BadRequest::Buckets { keys: 2, sorted: 3, .. })));
 }
 
 #[test]
-fn a_batch_has_records_and_a_rate_is_a_number() {
+fn an_empty_batch_or_an_infinite_learning_rate_is_rejected() {
     let batch = Some(BatchId { dataset: 0, epoch: 0, first: 0, len: 0 });
     let push = Push { batch, learning_rate: 0.0, rows: &[], slices: &[], non_finite: NonFinite::Refuse };
     assert_eq!(CheckedPush::new(&layout(), &push).unwrap_err(), BadRequest::EmptyBatch);

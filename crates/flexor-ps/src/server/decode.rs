@@ -1,19 +1,19 @@
-//! Pushes and pulls as they came over the wire, made ready to be looked at. Nothing is trusted.
+//! Decodes pushes and pulls from the wire. Nothing in them is trusted.
 
 use std::collections::BTreeMap;
 
 use flexor_wire::ps::v1 as wire;
 use thiserror::Error;
 
-use super::numbers::Origin;
+use super::sequence::PartitionGeneration;
 use crate::batch::BatchId;
 use crate::buckets::Buckets;
 use crate::layout::{Layout, SliceId, TableId};
-use crate::partition::Turned;
+use crate::partition::PartitionError;
 use crate::placement::PartitionId;
-use crate::push::{BadRequest, NonFinite, Push, RowGradients, SliceGradient, Wanted};
+use crate::push::{BadRequest, NonFinite, Push, RowGradients, RowKeys, SliceGradient};
 
-/// Something that is no pull and no push.
+/// A malformed or refused request.
 #[derive(Debug, Error)]
 pub(super) enum DecodeError {
     #[error("{0} bytes are no list of numbers of {1} bytes")]
@@ -23,7 +23,7 @@ pub(super) enum DecodeError {
     #[error(transparent)]
     Bad(#[from] BadRequest),
     #[error(transparent)]
-    Turned(Turned),
+    Partition(PartitionError),
 }
 
 /// Keys of a table, sorted by partition.
@@ -43,27 +43,27 @@ impl DecodedKeys {
         Ok(Self { table, keys, buckets })
     }
 
-    pub(super) fn wanted(&self) -> Wanted<'_> {
-        Wanted { table: self.table, keys: &self.keys, buckets: &self.buckets }
+    pub(super) fn row_keys(&self) -> RowKeys<'_> {
+        RowKeys { table: self.table, keys: &self.keys, buckets: &self.buckets }
     }
 }
 
-/// With which versions of partitions a push was computed, as far as it says so.
+/// The partition versions that a push was computed from, as far as it names them.
 #[derive(Default)]
-pub(super) struct BasedOn(BTreeMap<u32, (Origin, u64)>);
+pub(super) struct BasedOn(BTreeMap<u32, (PartitionGeneration, u64)>);
 
 impl BasedOn {
     pub(super) fn of(push: &wire::Push) -> Self {
-        Self(push.based_on.iter().map(|of| (of.partition, (Origin(of.origin), of.version))).collect())
+        Self(push.based_on.iter().map(|of| (of.partition, (PartitionGeneration(of.generation), of.version))).collect())
     }
 
-    /// The version of a partition that has this beginning; what is said of another one tells nothing.
-    pub(super) fn version(&self, partition: PartitionId, origin: Origin) -> Option<u64> {
-        self.0.get(&partition.number()).filter(|(of, _)| *of == origin).map(|(_, version)| *version)
+    /// The version of a partition in this generation. Versions of other generations do not compare.
+    pub(super) fn version(&self, partition: PartitionId, generation: PartitionGeneration) -> Option<u64> {
+        self.0.get(&partition.number()).filter(|(of, _)| *of == generation).map(|(_, version)| *version)
     }
 }
 
-/// A push.
+/// A decoded push.
 pub(super) struct DecodedPush {
     batch: Option<BatchId>,
     learning_rate: f32,
@@ -89,18 +89,18 @@ impl DecodedPush {
             learning_rate: push.learning_rate,
             rows: rows.collect::<Result<_, DecodeError>>()?,
             slices: slices.collect::<Result<_, DecodeError>>()?,
-            non_finite: if push.leave_out { NonFinite::LeaveOut } else { NonFinite::Refuse },
+            non_finite: if push.skip_non_finite { NonFinite::Skip } else { NonFinite::Refuse },
         })
     }
 
-    /// How many bytes it takes, about.
+    /// Approximate size in memory.
     pub(super) fn bytes(&self) -> usize {
         let rows = self.rows.iter().map(|(of, gradients)| size_of_val(&*of.keys) + size_of_val(&**gradients));
         let slices = self.slices.iter().map(|(_, _, gradient)| size_of_val(&**gradient));
         rows.chain(slices).sum()
     }
 
-    /// Gives the push to whoever looks at it.
+    /// Calls `look` with a view of the push.
     pub(super) fn with<T>(&self, look: impl FnOnce(&Push<'_>) -> T) -> T {
         let rows: Vec<RowGradients<'_>> = self
             .rows
@@ -121,20 +121,21 @@ impl DecodedPush {
         })
     }
 
-    /// The same push with only what it has for these partitions, for who keeps copies of them alone. `push` is what this
-    /// was made of.
+    /// The push reduced to these partitions, for a backup that keeps only them. `push` is the message that this was
+    /// decoded from.
     pub(super) fn only(&self, layout: &Layout, push: &wire::Push, partitions: &[PartitionId]) -> wire::Push {
         let rows = self.rows.iter().zip(&push.rows).filter_map(|((of, _), rows)| {
             let width = rows.gradients.len().checked_div(of.keys.len())?;
-            let positions = || partitions.iter().flat_map(|id| of.buckets.positions(*id)).map(|place| *place as usize);
+            let positions =
+                || partitions.iter().flat_map(|id| of.buckets.positions(*id)).map(|position| *position as usize);
             let count = positions().count();
             if count == of.keys.len() {
                 return Some(rows.clone());
             }
             let (mut keys, mut gradients) = (Vec::with_capacity(count * 8), Vec::with_capacity(count * width));
-            for place in positions() {
-                keys.extend_from_slice(&rows.keys[place * 8..][..8]);
-                gradients.extend_from_slice(&rows.gradients[place * width..][..width]);
+            for position in positions() {
+                keys.extend_from_slice(&rows.keys[position * 8..][..8]);
+                gradients.extend_from_slice(&rows.gradients[position * width..][..width]);
             }
             (count > 0).then(|| wire::RowGradients {
                 table: rows.table,
@@ -142,8 +143,8 @@ impl DecodedPush {
                 gradients: gradients.into(),
             })
         });
-        let is_theirs = |slice: &SliceId| layout.partition_of(*slice).is_some_and(|id| partitions.contains(&id));
-        let slices = self.slices.iter().zip(&push.slices).filter(|((slice, ..), _)| is_theirs(slice));
+        let is_included = |slice: &SliceId| layout.partition_of(*slice).is_some_and(|id| partitions.contains(&id));
+        let slices = self.slices.iter().zip(&push.slices).filter(|((slice, ..), _)| is_included(slice));
         let based_on = push.based_on.iter().filter(|of| partitions.iter().any(|id| id.number() == of.partition));
         wire::Push {
             batch: push.batch,

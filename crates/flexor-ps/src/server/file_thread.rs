@@ -1,10 +1,10 @@
-//! Work with the files of checkpoints: on threads that may wait for a disk.
+//! Runs work with checkpoint files on threads that may block on a disk.
 
 use crate::checkpoint::CheckpointError;
 
-/// Does something with a file. A panic is an error like any other: whoever waits to hear what came of it would wait for
-/// ever. Nothing comes of it where the server ends meanwhile.
-pub(super) async fn on_a_file_thread<T: Send + 'static>(
+/// Runs work on a blocking thread. A panic becomes an error, so that the caller never waits forever. Returns none if the
+/// server shuts down meanwhile.
+pub(super) async fn run_on_file_thread<T: Send + 'static>(
     doing: &'static str,
     file: &str,
     work: impl FnOnce() -> Result<T, CheckpointError> + Send + 'static,
@@ -21,10 +21,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_panics_has_failed_and_may_try_again() {
-        let failed = on_a_file_thread("write", "checkpoint-7", || -> Result<(), _> { panic!("of no use") }).await;
+    async fn a_panic_is_a_transient_error() {
+        let failed = run_on_file_thread("write", "checkpoint-7", || -> Result<(), _> { panic!("of no use") }).await;
         let error = failed.unwrap().unwrap_err();
-        assert!(error.may_pass() && error.to_string().contains("checkpoint-7"), "{error}");
-        assert_eq!(on_a_file_thread("write", "checkpoint-7", || Ok(7)).await.unwrap().unwrap(), 7);
+        assert!(error.is_transient() && error.to_string().contains("checkpoint-7"), "{error}");
+        assert_eq!(run_on_file_thread("write", "checkpoint-7", || Ok(7)).await.unwrap().unwrap(), 7);
     }
 }

@@ -1,4 +1,4 @@
-//! A server's session with its master: it says how far it is and what it has done, and carries out what it is told.
+//! The session of a server with its master: sends reports and load, and carries out plans. Reconnects after a failure.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -6,85 +6,88 @@ use std::time::Duration;
 
 use flexor_wire::Token;
 use flexor_wire::master::v1 as master;
-use flexor_wire::master::v1::servers_client::ServersClient;
+use flexor_wire::master::v1::ps_membership_client::PsMembershipClient;
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::planning::PlanError;
+use super::plan_executor::PlanError;
 use super::{Reports, Server};
 use crate::dial::{MAX_MESSAGE, is_final};
 
-/// How often it says what it has done.
+/// How often the server reports its load.
 const LOAD_EVERY: Duration = Duration::from_secs(1);
-/// The first times sooner, so that something is known of short jobs.
-const LOAD_AT_FIRST: (Duration, u32) = (Duration::from_millis(200), 20);
-const WAITING: usize = 256;
-/// What was said in this time before a session broke may not have arrived. A connection at whose other end nobody is
-/// does not stand for longer.
+/// Interval and number of the first load reports, which come sooner for the sake of short jobs.
+const FIRST_LOADS: (Duration, u32) = (Duration::from_millis(200), 20);
+/// Reports that may wait to be sent.
+const MAX_QUEUED: usize = 256;
+/// Reports from this time before a session broke may be lost. Keep-alive ends a dead connection within it.
 const IN_DOUBT: Duration = Duration::from_secs(10);
 
-/// Why a server cannot go on.
+/// Why a session ended for good.
 #[derive(Debug, Error)]
 pub enum SessionError {
-    /// Another life of it has begun, or it is not wanted for another reason that stays.
+    /// A later incarnation has connected, or another final reason.
     #[error("the master refuses this server: {0}")]
     Refused(String),
-    /// It was told something that cannot be.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The master's address is none.
     #[error("the master's address cannot be used: {0}")]
     Address(String),
 }
 
-/// Follows the master at this address until it refuses the server. A master that is away is waited for: clients are
-/// answered meanwhile.
+/// Follows the master at this address until it refuses the server. While the master is unreachable, the server keeps
+/// serving clients.
 pub async fn follow_master(
     server: &Server,
     master: &str,
     my_address: &str,
     mut reports: Reports,
 ) -> Result<(), SessionError> {
-    let way = server.0.dialer.way_to(master).map_err(|error| SessionError::Address(error.to_string()))?;
+    let endpoint = server.0.dialer.endpoint(master).map_err(|error| SessionError::Address(error.to_string()))?;
     let mut generation = 0;
-    let mut said = Said::default();
-    let mut reconnect = way.reconnect();
+    let mut recent = RecentReports::default();
+    let mut reconnect = endpoint.reconnect();
     loop {
         reconnect.next_attempt().await;
         if let Some(outage) = reconnect.outage_to_report() {
-            tracing::warn!(master, ?outage, "the master cannot be reached; keeps trying");
+            tracing::warn!(master, ?outage, "cannot reach the master; will keep trying");
         }
-        if let Ok(channel) = way.connect().await {
-            let mut client = ServersClient::with_interceptor(channel, Token::carried(server.0.token.as_ref()))
+        if let Ok(channel) = endpoint.connect().await {
+            let mut client = PsMembershipClient::with_interceptor(channel, Token::carried(server.0.token.as_ref()))
                 .max_decoding_message_size(MAX_MESSAGE);
-            let (outgoing, receiver) = mpsc::channel(WAITING);
+            let (outgoing, receiver) = mpsc::channel(MAX_QUEUED);
             let name = server.name();
-            let life = master::Node { name: name.name.clone(), incarnation: name.incarnation };
+            let incarnation = master::Node { name: name.name.clone(), incarnation: name.incarnation };
             let hello = master::ServerHello {
-                server: Some(life),
+                server: Some(incarnation),
                 address: my_address.to_owned(),
                 leaving: server.0.is_leaving.load(Ordering::Acquire),
             };
             let hello = master::FromServer { message: Some(master::from_server::Message::Hello(hello)) };
-            let greeted = outgoing.send(hello).await;
-            let begun = match greeted {
+            let hello_sent = outgoing.send(hello).await;
+            let opened = match hello_sent {
                 Ok(()) => client.serve(ReceiverStream::new(receiver)).await,
-                Err(_) => Err(Status::unavailable("nobody takes the first word")),
+                Err(_) => Err(Status::unavailable("the first message cannot be sent")),
             };
-            if let Err(status) = &begun
+            if let Err(status) = &opened
                 && is_final(status)
             {
                 return Err(SessionError::Refused(status.message().to_owned()));
             }
-            if let Ok(messages) = begun {
+            if let Ok(messages) = opened {
                 reconnect.established();
-                let session =
-                    Session { server, outgoing, reports: &mut reports, said: &mut said, generation: &mut generation };
-                // A master that has not written down what was found has to hear it again.
-                server.0.has_looked.store(false, Ordering::Release);
+                let session = Session {
+                    server,
+                    outgoing,
+                    reports: &mut reports,
+                    recent: &mut recent,
+                    generation: &mut generation,
+                };
+                // A master that has not journalled the found checkpoints needs the report again.
+                server.0.has_listed_checkpoints.store(false, Ordering::Release);
                 server.set_connected(true);
                 let followed = session.follow(messages.into_inner()).await;
                 server.set_connected(false);
@@ -101,30 +104,29 @@ impl Server {
     }
 }
 
-/// What the master was told lately, and what has to be told again.
+/// Recent reports, which may have to be sent again in the next session.
 #[derive(Default)]
-struct Said {
-    lately: VecDeque<(Instant, master::from_server::Message)>,
-    again: VecDeque<master::from_server::Message>,
+struct RecentReports {
+    recent: VecDeque<(Instant, master::from_server::Message)>,
+    to_resend: VecDeque<master::from_server::Message>,
 }
 
-impl Said {
+impl RecentReports {
     fn add(&mut self, report: &master::from_server::Message) {
         if !is_awaited(report) {
             return;
         }
         let now = Instant::now();
-        while self.lately.front().is_some_and(|(at, _)| now.duration_since(*at) > IN_DOUBT) {
-            self.lately.pop_front();
+        while self.recent.front().is_some_and(|(at, _)| now.duration_since(*at) > IN_DOUBT) {
+            self.recent.pop_front();
         }
-        self.lately.push_back((now, report.clone()));
+        self.recent.push_back((now, report.clone()));
     }
 
-    /// A session has just begun: what was said last in the one before may not have arrived. To hear it twice does no
-    /// harm.
-    fn say_again(&mut self) {
-        let lately = std::mem::take(&mut self.lately).into_iter().map(|(_, report)| report);
-        self.again = lately.chain(std::mem::take(&mut self.again)).collect();
+    /// Schedules recent reports for the new session: they may not have arrived. Duplicates do no harm.
+    fn resend_recent(&mut self) {
+        let recent = std::mem::take(&mut self.recent).into_iter().map(|(_, report)| report);
+        self.to_resend = recent.chain(std::mem::take(&mut self.to_resend)).collect();
     }
 }
 
@@ -132,41 +134,41 @@ struct Session<'a> {
     server: &'a Server,
     outgoing: mpsc::Sender<master::FromServer>,
     reports: &'a mut Reports,
-    said: &'a mut Said,
-    /// The latest that was seen.
+    recent: &'a mut RecentReports,
+    /// The latest generation of the master that was seen.
     generation: &'a mut u64,
 }
 
 impl Session<'_> {
-    /// Until the stream breaks.
+    /// Runs until the stream breaks.
     async fn follow(self, mut messages: Streaming<master::ToServer>) -> Result<(), SessionError> {
-        let Self { server, outgoing, reports, said, generation } = self;
-        let mut pulse = tokio::time::interval(LOAD_AT_FIRST.0);
-        let mut told = 0;
-        said.say_again();
+        let Self { server, outgoing, reports, recent, generation } = self;
+        let mut pulse = tokio::time::interval(FIRST_LOADS.0);
+        let mut load_reports = 0;
+        recent.resend_recent();
         loop {
             let report = tokio::select! {
                 message = messages.message() => {
                     let Ok(Some(message)) = message else { return Ok(()) };
                     if message.generation < *generation {
-                        // A master of an earlier life, which another has taken over from.
+                        // A master that another one has replaced.
                         return Ok(());
                     }
                     *generation = message.generation;
-                    take(server, message)?;
+                    handle(server, message)?;
                     continue;
                 }
-                Some(report) = async { said.again.pop_front() }, if !said.again.is_empty() => report,
-                Some(report) = reports.recv(), if said.again.is_empty() => report,
+                Some(report) = async { recent.to_resend.pop_front() }, if !recent.to_resend.is_empty() => report,
+                Some(report) = reports.recv(), if recent.to_resend.is_empty() => report,
                 _ = pulse.tick() => {
-                    told += 1;
-                    if told == LOAD_AT_FIRST.1 {
+                    load_reports += 1;
+                    if load_reports == FIRST_LOADS.1 {
                         pulse = tokio::time::interval_at(Instant::now() + LOAD_EVERY, LOAD_EVERY);
                     }
                     master::from_server::Message::Load(server.load())
                 }
             };
-            said.add(&report);
+            recent.add(&report);
             if outgoing.send(master::FromServer { message: Some(report) }).await.is_err() {
                 return Ok(());
             }
@@ -174,26 +176,28 @@ impl Session<'_> {
     }
 }
 
-/// Whether somebody waits for this word, so that it must not be lost with a session.
+/// Whether the master waits for the report, so that it must survive the session.
 fn is_awaited(report: &master::from_server::Message) -> bool {
     use master::from_server::Message;
     match report {
-        // The one is said every second, the other again for every plan as long as it is so.
+        // Load is reported every second, unreachable backups with every plan.
         Message::Load(_) | Message::Unreachable(_) => false,
-        // That something gets on is said as long as it does.
-        Message::Copy(copy) => copy.state() != master::copy_report::State::Copying,
-        Message::Save(save) => !matches!(save.result, Some(master::save_report::Result::Writing(_))),
-        // That a checkpoint is out of reach is said as long as it is waited for.
-        Message::Begun(begun) => begun.unreadable.is_none() || begun.damaged,
-        Message::Hello(_) | Message::Found(_) | Message::NeedSteps(_) | Message::Leaving(_) => true,
+        // Progress is reported repeatedly.
+        Message::Sync(sync) => sync.state() != master::sync_report::State::Syncing,
+        Message::Checkpoint(checkpoint) => {
+            !matches!(checkpoint.result, Some(master::checkpoint_report::Result::Writing(_)))
+        }
+        // An unreadable checkpoint is reported repeatedly.
+        Message::Restore(restore) => restore.unreadable.is_none() || restore.damaged,
+        Message::Hello(_) | Message::CheckpointsFound(_) | Message::RequestSteps(_) | Message::Leaving(_) => true,
     }
 }
 
-fn take(server: &Server, message: master::ToServer) -> Result<(), SessionError> {
+fn handle(server: &Server, message: master::ToServer) -> Result<(), SessionError> {
     match message.message {
-        Some(master::to_server::Message::Plan(plan)) => server.plan(&plan)?,
-        Some(master::to_server::Message::Closed(closed)) => server.close(&closed),
-        Some(master::to_server::Message::Steps(steps)) => server.follow_steps(&steps),
+        Some(master::to_server::Message::Plan(plan)) => server.apply_plan(&plan)?,
+        Some(master::to_server::Message::Closed(closed)) => server.close_batches(&closed),
+        Some(master::to_server::Message::Steps(steps)) => server.record_committed_steps(&steps),
         Some(master::to_server::Message::Refusal(refusal)) => {
             return Err(SessionError::Refused(format!("{}: {}", refusal.reason, refusal.detail)));
         }
@@ -204,25 +208,30 @@ fn take(server: &Server, message: master::ToServer) -> Result<(), SessionError> 
 
 #[cfg(test)]
 mod tests {
-    use flexor_wire::master::v1::copy_report::State;
+    use flexor_wire::master::v1::checkpoint_report::Result as CheckpointResult;
     use flexor_wire::master::v1::from_server::Message;
-    use flexor_wire::master::v1::save_report::Result as Saved;
+    use flexor_wire::master::v1::sync_report::State;
 
     use super::*;
 
     #[tokio::test]
-    async fn that_something_gets_on_is_not_said_again() {
-        let copy = |state: State| Message::Copy(master::CopyReport { state: state.into(), ..Default::default() });
-        let save = |result| Message::Save(master::SaveReport { number: 1, result: Some(result) });
-        let mut said = Said::default();
+    async fn progress_reports_are_not_sent_again() {
+        let sync = |state: State| Message::Sync(master::SyncReport { state: state.into(), ..Default::default() });
+        let checkpoint = |result| Message::Checkpoint(master::CheckpointReport { number: 1, result: Some(result) });
+        let mut recent = RecentReports::default();
         for _ in 0..100 {
-            said.add(&copy(State::Copying));
-            said.add(&save(Saved::Writing(true)));
-            said.add(&Message::Load(master::ServerLoad::default()));
+            recent.add(&sync(State::Syncing));
+            recent.add(&checkpoint(CheckpointResult::Writing(true)));
+            recent.add(&Message::Load(master::ServerLoad::default()));
         }
-        let awaited = [copy(State::Synced), copy(State::Frozen), save(Saved::Held(true)), save(Saved::Sealed(true))];
-        awaited.iter().for_each(|report| said.add(report));
-        said.say_again();
-        assert_eq!(Vec::from(said.again), awaited);
+        let awaited = [
+            sync(State::InSync),
+            sync(State::Frozen),
+            checkpoint(CheckpointResult::Held(true)),
+            checkpoint(CheckpointResult::Sealed(true)),
+        ];
+        awaited.iter().for_each(|report| recent.add(report));
+        recent.resend_recent();
+        assert_eq!(Vec::from(recent.to_resend), awaited);
     }
 }

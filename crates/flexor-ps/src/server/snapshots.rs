@@ -1,7 +1,7 @@
-//! Snapshots for clients: the partitions that the server answers for, as they were at one moment, while training goes on.
+//! Snapshots for clients: the partitions that the server is primary of, as of one moment, while training goes on.
 //!
-//! A snapshot lasts as long as the call that took it, so that nothing stays behind of a client that is gone. Partitions
-//! that move to another server take no snapshot along: who reads one is told so.
+//! A snapshot lasts as long as the call that opened it, so a lost client leaves nothing behind. It does not move with a
+//! partition to another server: a client that reads it then gets an error.
 
 use std::sync::Arc;
 
@@ -10,62 +10,63 @@ use futures::Stream;
 use tonic::Status;
 
 use super::Server;
-use super::post::Role;
-use crate::hosted::Hosted;
+use super::replica_state::ReplicaRole;
+use crate::hosted::HostedPartitions;
 use crate::placement::PartitionId;
 use crate::snapshot::{SnapshotId, SnapshotLost};
 
-/// How many a server keeps at a time.
-const MOST: usize = 8;
+/// Open snapshots per server.
+const MAX_SNAPSHOTS: usize = 8;
 
 impl Server {
-    /// Takes a snapshot: the one answer of the call, which keeps it.
-    pub(super) fn take_snapshot(
+    /// Opens a snapshot. The returned stream has one reply, and closes the snapshot when it is dropped.
+    pub(super) fn open_snapshot(
         &self,
-        asked: &wire::TakeSnapshot,
-    ) -> Result<impl Stream<Item = Result<wire::SnapshotTaken, Status>> + Send + use<>, Status> {
+        request: &wire::OpenSnapshot,
+    ) -> Result<impl Stream<Item = Result<wire::SnapshotOpened, Status>> + Send + use<>, Status> {
         let Some(hosted) = self.0.hosted.get() else {
             return Err(Status::unavailable("the model is not known here yet"));
         };
-        if let Some(wrong) = other_model(hosted, asked.model) {
+        if let Some(wrong) = other_model(hosted, request.model) {
             return Err(Status::failed_precondition(wrong));
         }
-        if hosted.open_snapshots() >= MOST {
-            let most = format!("{MOST} snapshots are open; try again when one is not read any more");
-            return Err(Status::resource_exhausted(most));
+        if hosted.open_snapshots() >= MAX_SNAPSHOTS {
+            let message = format!("{MAX_SNAPSHOTS} snapshots are open; try again when one is closed");
+            return Err(Status::resource_exhausted(message));
         }
-        let mine: Vec<PartitionId> =
-            PartitionId::all().filter(|id| self.0.posts.lock(*id).role == Role::Owner && hosted.holds(*id)).collect();
-        let budget = usize::try_from(asked.budget).unwrap_or(usize::MAX);
+        let mine: Vec<PartitionId> = PartitionId::all()
+            .filter(|id| self.0.replicas.lock(*id).role == ReplicaRole::Primary && hosted.holds(*id))
+            .collect();
+        let budget = usize::try_from(request.budget).unwrap_or(usize::MAX);
         let id = hosted.open_snapshot(mine.iter().copied(), budget);
-        let kept = Kept { hosted: Arc::clone(hosted), id };
+        let open = OpenedSnapshot { hosted: Arc::clone(hosted), id };
         let partitions = mine.into_iter().map(PartitionId::number).collect();
-        let taken = wire::SnapshotTaken { snapshot: id.0, partitions };
-        Ok(futures::stream::unfold((Some(taken), kept), async |(taken, kept)| match taken {
-            Some(taken) => Some((Ok(taken), (None, kept))),
+        let opened = wire::SnapshotOpened { snapshot: id.0, partitions };
+        Ok(futures::stream::unfold((Some(opened), open), async |(opened, open)| match opened {
+            Some(opened) => Some((Ok(opened), (None, open))),
             None => std::future::pending().await,
         }))
     }
 }
 
-/// The model, if a client means another one.
-pub(super) fn other_model(hosted: &Hosted, model: u64) -> Option<String> {
+/// Why a client with this model is refused, if it is.
+pub(super) fn other_model(hosted: &HostedPartitions, model: u64) -> Option<String> {
     let mine = hosted.layout().fingerprint().0;
     (model != mine).then(|| format!("the job trains model {mine:016x}, not {model:016x}"))
 }
 
-/// What a client is told of a snapshot that cannot be read.
+/// The reply for a snapshot that cannot be read.
 pub(super) fn lost(why: SnapshotLost) -> wire::SnapshotLost {
     wire::SnapshotLost { overrun: matches!(why, SnapshotLost::Overrun { .. }), detail: why.to_string() }
 }
 
-/// Closes the snapshot when nobody wants it any more.
-struct Kept {
-    hosted: Arc<Hosted>,
+/// Closes the snapshot on drop.
+struct OpenedSnapshot {
+    hosted: Arc<HostedPartitions>,
     id: SnapshotId,
 }
 
-impl Drop for Kept {
+impl Drop for OpenedSnapshot {
     fn drop(&mut self) {
         self.hosted.close_snapshot(self.id);
     }

@@ -1,8 +1,8 @@
-//! Synchronous training: steps are taken when the master says so, on every partition that is kept here.
+//! Synchronous training: commits steps on every partition here on the master's order.
 //!
-//! What a step applies was pushed before and waits in the partition, of which a copy has the same; in which order it is
-//! added the master says. So owner and copy take each step by themselves and are the same after it. The master names
-//! the batches of the last step; a server that has missed some asks for them.
+//! The gradients of a step were pushed before and are buffered in the partition, on primary and backup alike. The master
+//! decides the order in which they are added. So each replica commits a step by itself, with the same result. The master
+//! sends the batches of the last step; a server that misses some requests them.
 
 #[cfg(test)]
 mod tests;
@@ -16,57 +16,56 @@ use flexor_wire::master::v1 as master;
 use flexor_wire::ps::v1 as wire;
 
 use super::Server;
-use super::post::Role;
+use super::replica_state::ReplicaRole;
 use crate::batch::BatchId;
 use crate::partition::{Divisors, Partition};
 use crate::placement::PartitionId;
 
-/// How many steps back the batches are remembered, for partitions that come late.
+/// How many steps back the batches are remembered, for partitions that arrive late.
 const REMEMBERED: u64 = 1024;
-/// How long a pull waits for its step before the client is asked to come again.
-const WAIT: Duration = Duration::from_secs(1);
+/// How long a pull waits for its step before the client has to retry.
+const PULL_WAIT: Duration = Duration::from_secs(1);
 
-/// Instead of the number of a map, while some partitions have begun again and others have not.
-const GOING_BACK: u64 = u64::MAX;
+/// Stands for the rewind epoch while some partitions are rewound and others are not.
+const REWINDING: u64 = u64::MAX;
 
-/// What is known of the steps.
+/// The committed steps since the last rewind.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    /// The map by which all servers last went back: steps of before are not those of after.
-    rewound: u64,
-    taken: u64,
+    /// Map epoch of the last rewind. Steps of different rewinds do not compare.
+    rewind_epoch: u64,
+    committed: u64,
     batches: BTreeMap<u64, Arc<[BatchId]>>,
-    /// What the master was asked for last.
-    asked: Option<u64>,
+    /// The first step of the last request to the master.
+    requested: Option<u64>,
 }
 
 impl Server {
-    /// All servers went back by this map, if they have not before. Nothing of any history is read or taken until every
-    /// partition has begun again.
-    pub(super) fn begin_steps_again(&self, rewound: u64) {
+    /// Starts a rewind, if the epoch is new. Until every partition is rewound, synchronous requests are not answered.
+    pub(super) fn start_rewind(&self, rewind_epoch: u64) {
         let mut steps = self.0.steps.lock();
-        if steps.rewound != rewound {
-            *steps = Steps { rewound, ..Steps::default() };
-            self.0.rewound.store(GOING_BACK, Ordering::Release);
+        if steps.rewind_epoch != rewind_epoch {
+            *steps = Steps { rewind_epoch, ..Steps::default() };
+            self.0.rewind_epoch.store(REWINDING, Ordering::Release);
             self.0.reached.store(0, Ordering::Release);
         }
     }
 
-    /// Every partition is what the map by which all servers last went back says.
-    pub(super) fn has_begun_again(&self, rewound: u64) {
-        self.0.rewound.store(rewound, Ordering::Release);
+    /// Every partition is rewound.
+    pub(super) fn finish_rewind(&self, rewind_epoch: u64) {
+        self.0.rewind_epoch.store(rewind_epoch, Ordering::Release);
     }
 
-    /// Takes over which steps are taken.
-    pub fn follow_steps(&self, told: &master::StepsTaken) {
+    /// Takes over the master's committed steps, and commits them.
+    pub fn record_committed_steps(&self, committed: &master::CommittedSteps) {
         {
             let mut steps = self.0.steps.lock();
-            if told.rewound != steps.rewound {
+            if committed.rewind_epoch != steps.rewind_epoch {
                 return;
             }
-            steps.taken = steps.taken.max(told.taken);
-            steps.asked = None;
-            for step in &told.steps {
+            steps.committed = steps.committed.max(committed.committed);
+            steps.requested = None;
+            for step in &committed.steps {
                 let of = |batch: &master::StepBatch| BatchId {
                     dataset: step.dataset,
                     epoch: step.epoch,
@@ -76,84 +75,83 @@ impl Server {
                 steps.batches.insert(step.step, step.batches.iter().map(of).collect());
             }
         }
-        self.take_steps();
+        self.commit_steps();
     }
 
-    /// Brings all partitions to the last step that was taken.
-    pub(super) fn take_steps(&self) {
+    /// Brings all partitions to the last committed step.
+    pub(super) fn commit_steps(&self) {
         let Some(hosted) = self.0.hosted.get() else { return };
         let mut steps = self.0.steps.lock();
-        if steps.taken == 0 {
+        if steps.committed == 0 {
             return;
         }
-        let (mut lowest, mut are_all_here) = (steps.taken, true);
+        let (mut lowest, mut is_complete) = (steps.committed, true);
         for id in PartitionId::all() {
-            let post = self.0.posts.lock(id);
-            are_all_here &= !post.is_beginning;
-            if post.role == Role::Away || post.is_beginning {
+            let replica = self.0.replicas.lock(id);
+            is_complete &= !replica.is_restoring;
+            if replica.role == ReplicaRole::Absent || replica.is_restoring {
                 continue;
             }
-            if let Ok(version) = hosted.with(id, |partition| steps.bring(partition)) {
+            if let Ok(version) = hosted.with(id, |partition| steps.catch_up(partition)) {
                 lowest = lowest.min(version);
             }
         }
-        let missing = (lowest < steps.taken).then_some(lowest);
+        let missing = (lowest < steps.committed).then_some(lowest);
         if let Some(first) = missing
-            && std::mem::replace(&mut steps.asked, missing) != missing
+            && std::mem::replace(&mut steps.requested, missing) != missing
         {
-            self.report(master::from_server::Message::NeedSteps(master::NeedSteps { first }));
+            self.report(master::from_server::Message::RequestSteps(master::RequestSteps { first }));
         }
         let forgotten = lowest.saturating_sub(REMEMBERED);
         steps.batches = steps.batches.split_off(&forgotten);
-        // What is still being read from a checkpoint is at no step yet.
-        self.0.reached.store(if are_all_here { lowest } else { 0 }, Ordering::Release);
+        // A partition that is being restored is at no step yet.
+        self.0.reached.store(if is_complete { lowest } else { 0 }, Ordering::Release);
         drop(steps);
         self.0.changed.notify_waiters();
     }
 
-    /// Waits until every partition here is at a step since all servers went back by a map, of which this one may not have
-    /// heard yet; but not for long, and not when it is void. A partition that has come since may be behind: who reads it
-    /// looks.
-    pub(super) async fn when_taken(&self, step: wire::AtStep) -> Result<(), wire::not_yet::Why> {
-        let is_decided = || match self.rewound() {
-            Some(known) if known == step.rewound => self.0.reached.load(Ordering::Acquire) >= step.steps,
-            Some(known) => known > step.rewound,
+    /// Waits briefly until every partition here has reached a step. This server may not know the rewind yet. A later rewind
+    /// ends the wait. A partition that arrives later may be behind, so readers check its version again.
+    pub(super) async fn wait_for_step(&self, step: wire::AtStep) -> Result<(), wire::not_yet::Why> {
+        let is_decided = || match self.rewind_epoch() {
+            Some(known) if known == step.rewind_epoch => self.0.reached.load(Ordering::Acquire) >= step.steps,
+            Some(known) => known > step.rewind_epoch,
             None => false,
         };
         if !is_decided() {
-            // Whether in time or not is seen below.
-            let _ = tokio::time::timeout(WAIT, self.until(is_decided)).await;
+            // The checks below decide, whether or not the time was enough.
+            let _ = tokio::time::timeout(PULL_WAIT, self.wait_until(is_decided)).await;
         }
-        self.has_not_gone_back(step)?;
+        self.check_rewind_epoch(step)?;
         match self.0.reached.load(Ordering::Acquire) >= step.steps {
             true => Ok(()),
-            false => Err(wire::not_yet::Why::StepNotTaken(true)),
+            false => Err(wire::not_yet::Why::StepNotCommitted(true)),
         }
     }
 
-    /// Whether all servers went back by the map that a step is of, and by no later one.
-    pub(super) fn has_not_gone_back(&self, step: wire::AtStep) -> Result<(), wire::not_yet::Why> {
-        match self.rewound() {
-            Some(known) if known == step.rewound => Ok(()),
-            known => Err(wire::not_yet::Why::Rewound(known.unwrap_or(0))),
+    /// Checks that the last rewind is the one that the step counts from.
+    pub(super) fn check_rewind_epoch(&self, step: wire::AtStep) -> Result<(), wire::not_yet::Why> {
+        match self.rewind_epoch() {
+            Some(known) if known == step.rewind_epoch => Ok(()),
+            known => Err(wire::not_yet::Why::RewindEpoch(known.unwrap_or(0))),
         }
     }
 
-    /// The map by which all servers last went back, as far as this one has heard; nothing while it goes back.
-    pub(super) fn rewound(&self) -> Option<u64> {
-        Some(self.0.rewound.load(Ordering::Acquire)).filter(|rewound| *rewound != GOING_BACK)
+    /// Map epoch of the last rewind that this server knows; none while it rewinds.
+    pub(super) fn rewind_epoch(&self) -> Option<u64> {
+        Some(self.0.rewind_epoch.load(Ordering::Acquire)).filter(|rewind_epoch| *rewind_epoch != REWINDING)
     }
 }
 
 impl Steps {
-    /// Takes all steps with a partition whose batches are known; gives the step that it is at then.
-    fn bring(&self, partition: &mut Partition) -> u64 {
-        while partition.version() < self.taken {
+    /// Commits all steps whose batches are known; returns the step that the partition has reached.
+    fn catch_up(&self, partition: &mut Partition) -> u64 {
+        while partition.version() < self.committed {
             let step = partition.version();
             let Some(batches) = self.batches.get(&step) else { break };
             let divisors = Divisors::average(u32::try_from(batches.len()).unwrap_or(u32::MAX));
-            if let Err(turned) = partition.commit(step, batches, divisors, 0.0) {
-                tracing::error!(step, %turned, "a step cannot be taken");
+            if let Err(error) = partition.commit(step, batches, divisors, 0.0) {
+                tracing::error!(step, %error, "a step cannot be committed");
                 break;
             }
         }

@@ -1,4 +1,4 @@
-//! What a master tells the servers of tests: a model of one small table, and who keeps its partitions.
+//! Plans for tests: a model of one small table, and maps of its partitions.
 
 use flexor_wire::master::v1 as master;
 
@@ -15,7 +15,7 @@ pub(super) fn model() -> ModelSpec {
     }
 }
 
-/// `ps-0`, which has heard nothing yet.
+/// `ps-0`, without a plan.
 pub(super) fn server() -> (Server, Reports) {
     Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None)
 }
@@ -25,23 +25,28 @@ pub(super) fn named(name: &str) -> master::Server {
     master::Server { name, incarnation: 1, address }
 }
 
-/// A seat whose owner, `ps-0` or `ps-1`, has had it from the beginning.
-pub(super) fn owned_by(server: u32) -> master::Seat {
-    master::Seat { owner: Some(server), origin: 1, since: 1, ..master::Seat::default() }
+/// Replicas whose primary is `ps-0` or `ps-1` since the first map.
+pub(super) fn primary_is(server: u32) -> master::PartitionReplicas {
+    master::PartitionReplicas {
+        primary: Some(server),
+        generation: 1,
+        primary_since: 1,
+        ..master::PartitionReplicas::default()
+    }
 }
 
-/// Every partition is so.
-pub(super) fn map(epoch: u64, seat: master::Seat) -> master::ServerMap {
-    master::ServerMap {
+/// A map in which every partition has these replicas.
+pub(super) fn map(epoch: u64, replicas: master::PartitionReplicas) -> master::PartitionMap {
+    master::PartitionMap {
         epoch,
         servers: vec![named("ps-0"), named("ps-1")],
-        seats: vec![seat; PARTITIONS],
+        partitions: vec![replicas; PARTITIONS],
         model: serde_json::to_string(&model()).unwrap(),
-        ..master::ServerMap::default()
+        ..master::PartitionMap::default()
     }
 }
 
 /// A plan with nothing but a map.
-pub(super) fn plan(map: master::ServerMap) -> master::ServerPlan {
+pub(super) fn plan(map: master::PartitionMap) -> master::ServerPlan {
     master::ServerPlan { map: Some(map), ..master::ServerPlan::default() }
 }

@@ -1,4 +1,4 @@
-//! What makes a specification impossible.
+//! Validation of a specification.
 
 use std::collections::BTreeSet;
 
@@ -10,55 +10,34 @@ use super::{InitializerError, ModelSpec, OptimizerError};
 pub const MAX_NAME: usize = 256;
 /// The widest row of a table.
 pub const MAX_DIM: u32 = 1 << 16;
-/// The most elements of a variable: what one partition has of it, of which a push has all, is half as large as a message.
+/// The most elements of a variable. A partition's share of such a variable, which one push carries whole, takes half a
+/// message.
 pub const MAX_ELEMENTS: u64 = 1 << 31;
 /// The most sides of a variable's shape.
 pub const MAX_RANK: usize = 16;
 /// The most variables, and the most tables.
 const MAX_ENTRIES: usize = 1 << 16;
 
-/// A model that cannot be.
+/// The specification is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SpecError {
-    /// A name that files and messages could not carry.
     #[error(
         "'{0}' cannot be the name of a variable or table: it needs 1 to {MAX_NAME} bytes, no control characters and no '@'"
     )]
     Name(String),
-    /// Two things of one name.
     #[error("'{0}' is declared twice; variables and tables share one set of names")]
     Twice(String),
-    /// Too many things.
     #[error("a model has at most {MAX_ENTRIES} variables and as many tables")]
     TooMany,
-    /// No width, or too large.
     #[error("table '{table}' has rows of {dim} values; 1 to {MAX_DIM} are possible")]
-    Dim {
-        /// The table.
-        table: String,
-        /// The width asked for.
-        dim: u32,
-    },
-    /// No elements, or too many.
+    Dim { table: String, dim: u32 },
     #[error(
         "variable '{variable}' has the shape {shape:?}; 1 to {MAX_ELEMENTS} elements with at most {MAX_RANK} sides are possible"
     )]
-    Shape {
-        /// The variable.
-        variable: String,
-        /// The shape asked for.
-        shape: Vec<u64>,
-    },
-    /// Initial values that cannot be drawn.
-    #[error("the initial values of '{name}' cannot be: {why}")]
-    Initial {
-        /// The variable or table.
-        name: String,
-        /// What is wrong.
-        why: InitializerError,
-    },
-    /// An optimizer that cannot step.
-    #[error("the optimizer cannot be: {0}")]
+    Shape { variable: String, shape: Vec<u64> },
+    #[error("the initializer of '{name}' is invalid: {why}")]
+    Initial { name: String, why: InitializerError },
+    #[error("the optimizer is invalid: {0}")]
     Optimizer(#[from] OptimizerError),
 }
 
@@ -110,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_can_be_is_taken() {
+    fn a_valid_model_is_accepted() {
         assert_eq!(model().check(), Ok(()));
         assert_eq!(model().variables[0].elements(), 1);
     }
 
     #[test]
-    fn what_no_server_could_hold_is_refused_by_name() {
+    fn an_invalid_entry_is_rejected_by_name() {
         assert!(refusal(|model| model.tables[0].name = "bias".into()).contains("'bias' is declared twice"));
         assert!(refusal(|model| model.tables[0].name = "a@b".into()).contains("'a@b' cannot be the name"));
         assert!(refusal(|model| model.tables[0].dim = 0).contains("'users' has rows of 0 values"));

@@ -1,12 +1,12 @@
-//! ElasticDL's way to name an optimizer: `opt_type` and `opt_args`, as its command line hands them to its servers.
+//! ElasticDL's notation of an optimizer: `opt_type` and `opt_args` of its command line.
 
 use super::{Optimizer, OptimizerError};
 
 impl Optimizer {
-    /// Reads ElasticDL's `opt_type` and `opt_args` (`learning_rate=0.1;momentum=0.0;nesterov=False;`).
+    /// Parses ElasticDL's `opt_type` and `opt_args` (`learning_rate=0.1;momentum=0.0;nesterov=False;`).
     ///
-    /// Adagrad takes Keras' `initial_accumulator_value` too, which ElasticDL itself never passes on; without it the
-    /// accumulator begins with 0, as there.
+    /// Adagrad also accepts Keras' `initial_accumulator_value`, which ElasticDL never passes on. Without it the
+    /// accumulator starts at 0, as in ElasticDL.
     pub fn from_elasticdl(opt_type: &str, opt_args: &str) -> Result<Self, OptimizerError> {
         let mut given = Arguments::parse(opt_args)?;
         let optimizer = match opt_type {
@@ -37,8 +37,8 @@ impl Optimizer {
             }
             other => return Err(OptimizerError::Unknown(other.to_owned())),
         };
-        given.nothing_left(optimizer.name())?;
-        // Keras passes nesterov=True along with momentum=0.0, where it means nothing.
+        given.check_empty(optimizer.name())?;
+        // Keras may pass nesterov=True with momentum=0.0, where it has no effect.
         let optimizer = match optimizer {
             Self::Sgd { learning_rate, momentum: 0.0, nesterov: true } => Self::sgd(learning_rate),
             other => other,
@@ -47,10 +47,10 @@ impl Optimizer {
     }
 }
 
-/// The arguments of `opt_args` that nobody has taken yet.
+/// The arguments of `opt_args` that were not consumed yet.
 struct Arguments<'a> {
     left: Vec<(&'a str, &'a str)>,
-    asked: Vec<&'static str>,
+    known: Vec<&'static str>,
 }
 
 impl<'a> Arguments<'a> {
@@ -60,7 +60,7 @@ impl<'a> Arguments<'a> {
             Some((name, value)) => Ok((name.trim(), value.trim())),
             None => Err(OptimizerError::Argument(piece.to_owned())),
         });
-        Ok(Self { left: pairs.collect::<Result<_, _>>()?, asked: Vec::new() })
+        Ok(Self { left: pairs.collect::<Result<_, _>>()?, known: Vec::new() })
     }
 
     fn has(&self, name: &str) -> bool {
@@ -68,9 +68,9 @@ impl<'a> Arguments<'a> {
     }
 
     fn take(&mut self, optimizer: &'static str, argument: &'static str) -> Result<&'a str, OptimizerError> {
-        self.asked.push(argument);
-        let place = self.left.iter().position(|(given, _)| *given == argument);
-        place.map(|place| self.left.remove(place).1).ok_or(OptimizerError::Missing { optimizer, argument })
+        self.known.push(argument);
+        let index = self.left.iter().position(|(given, _)| *given == argument);
+        index.map(|index| self.left.remove(index).1).ok_or(OptimizerError::Missing { optimizer, argument })
     }
 
     fn number(&mut self, optimizer: &'static str, argument: &'static str) -> Result<f32, OptimizerError> {
@@ -86,11 +86,11 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    fn nothing_left(&self, optimizer: &'static str) -> Result<(), OptimizerError> {
+    fn check_empty(&self, optimizer: &'static str) -> Result<(), OptimizerError> {
         match self.left.first() {
             None => Ok(()),
             Some((argument, _)) => {
-                let known = self.asked.join(", ");
+                let known = self.known.join(", ");
                 Err(OptimizerError::Surplus { optimizer, argument: (*argument).to_owned(), known })
             }
         }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_of_elasticdl_are_understood() {
+    fn arguments_of_elasticdl_are_parsed() {
         let sgd = Optimizer::from_elasticdl("SGD", "learning_rate=0.1;momentum=0.0;nesterov=False;");
         assert_eq!(sgd, Ok(Optimizer::sgd(0.1)));
         let adam = Optimizer::from_elasticdl(
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_cannot_be_are_refused_by_name() {
+    fn invalid_arguments_are_rejected_by_name() {
         let refusal = |kind: &str, args: &str| Optimizer::from_elasticdl(kind, args).unwrap_err().to_string();
         assert_eq!(refusal("RMSprop", ""), "no optimizer 'RMSprop'; there are SGD, Adagrad and Adam");
         assert_eq!(refusal("SGD", "learning_rate=0.1"), "SGD needs the argument 'momentum'");

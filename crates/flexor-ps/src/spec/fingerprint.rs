@@ -1,10 +1,10 @@
-//! A short number that tells models apart.
+//! A short hash that identifies a model.
 //!
-//! SHA-256 over a byte string, of which the first eight bytes are taken as a big-endian number. The byte string is
-//! `flexor-model-1`, a zero byte, then little-endian: the seed (u64); the optimizer's name, its number of slots (u32)
-//! and what they begin with (f32); the number of variables (u32), and of each its name, its rank (u32), its sides
-//! (u64 each) and its initializer as text; the number of tables (u32), and of each its name, its width (u32) and its
-//! initializer as text. Texts are a u32 length and that many bytes.
+//! It is the first eight bytes, big-endian, of SHA-256 over a byte string. The byte string is `flexor-model-1`, a zero
+//! byte, then little-endian: the seed (u64); the optimizer's name, its number of slots (u32) and their initial value
+//! (f32); the number of variables (u32), and of each its name, its rank (u32), its sides (u64 each) and its initializer
+//! as text; the number of tables (u32), and of each its name, its width (u32) and its initializer as text. A text is a
+//! u32 length and that many bytes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,42 +14,42 @@ use sha2::{Digest, Sha256};
 
 use super::ModelSpec;
 
-/// The number of a model; written as 16 hexadecimal digits.
+/// The hash of a model, written as 16 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Fingerprint(pub u64);
 
 impl Fingerprint {
     pub(super) fn of(spec: &ModelSpec) -> Self {
-        let mut bytes = Bytes(Sha256::new());
-        bytes.0.update(b"flexor-model-1\0");
-        bytes.0.update(spec.seed.to_le_bytes());
-        bytes.text(spec.optimizer.name());
-        bytes.count(spec.optimizer.slots().len());
-        bytes.0.update(spec.optimizer.initial_slot().to_le_bytes());
-        bytes.count(spec.variables.len());
+        let mut hasher = FingerprintHasher(Sha256::new());
+        hasher.0.update(b"flexor-model-1\0");
+        hasher.0.update(spec.seed.to_le_bytes());
+        hasher.text(spec.optimizer.name());
+        hasher.count(spec.optimizer.slots().len());
+        hasher.0.update(spec.optimizer.initial_slot().to_le_bytes());
+        hasher.count(spec.variables.len());
         for variable in &spec.variables {
-            bytes.text(&variable.name);
-            bytes.count(variable.shape.len());
-            variable.shape.iter().for_each(|side| bytes.0.update(side.to_le_bytes()));
-            bytes.text(&variable.init.to_string());
+            hasher.text(&variable.name);
+            hasher.count(variable.shape.len());
+            variable.shape.iter().for_each(|side| hasher.0.update(side.to_le_bytes()));
+            hasher.text(&variable.init.to_string());
         }
-        bytes.count(spec.tables.len());
+        hasher.count(spec.tables.len());
         for table in &spec.tables {
-            bytes.text(&table.name);
-            bytes.0.update(table.dim.to_le_bytes());
-            bytes.text(&table.init.to_string());
+            hasher.text(&table.name);
+            hasher.0.update(table.dim.to_le_bytes());
+            hasher.text(&table.init.to_string());
         }
-        let digest = bytes.0.finalize();
+        let digest = hasher.0.finalize();
         Self(digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 }
 
-struct Bytes(Sha256);
+struct FingerprintHasher(Sha256);
 
-impl Bytes {
+impl FingerprintHasher {
     fn count(&mut self, count: usize) {
-        // A checked specification has no list or text that is longer.
+        // No list or text of a checked specification is longer.
         self.0.update(u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
     }
 
@@ -77,7 +77,7 @@ impl FromStr for Fingerprint {
     fn from_str(text: &str) -> Result<Self, String> {
         let digits = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = digits.then(|| u64::from_str_radix(text, 16).ok()).flatten();
-        number.map(Self).ok_or_else(|| format!("'{text}' is not a model's number of 16 hexadecimal digits"))
+        number.map(Self).ok_or_else(|| format!("'{text}' is not a model fingerprint of 16 hexadecimal digits"))
     }
 }
 
@@ -110,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn checkpoints_of_yesterday_are_known_today() {
+    fn the_fingerprint_of_a_model_never_changes() {
         assert_eq!(model().fingerprint().to_string(), "05bed074570a9e60");
         assert_eq!("05bed074570a9e60".parse(), Ok(model().fingerprint()));
     }
 
     #[test]
-    fn another_model_has_another_number_but_another_rate_has_not() {
+    fn another_model_has_another_fingerprint_but_another_learning_rate_does_not() {
         let number = model().fingerprint();
         let changed = |change: fn(&mut ModelSpec)| {
             let mut model = model();

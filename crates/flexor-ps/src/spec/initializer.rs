@@ -1,7 +1,7 @@
-//! How values begin, under the names that Keras gave these rules.
+//! Initializers under Keras' names.
 //!
-//! Written as text everywhere: `zeros`, `uniform(-0.05, 0.05)`, `glorot_uniform`. Which number an element gets is
-//! [`crate::initial`]'s concern.
+//! They are written as text everywhere: `zeros`, `uniform(-0.05, 0.05)`, `glorot_uniform`. [`crate::initial_values`]
+//! computes the values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,76 +9,63 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A rule for initial values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Initializer {
-    /// All 0.
     Zeros,
-    /// All 1.
     Ones,
-    /// All the same.
     Constant(f32),
-    /// Evenly between two numbers.
+    /// Uniform in [low, high).
     Uniform {
-        /// The least value.
         low: f32,
-        /// No value reaches this.
         high: f32,
     },
-    /// Normally distributed.
     Normal {
-        /// The middle.
         mean: f32,
-        /// The standard deviation.
         std: f32,
     },
-    /// Normally distributed, without what lies more than two standard deviations from the middle.
+    /// Normal, truncated at two standard deviations from the mean.
     TruncatedNormal {
-        /// The middle.
         mean: f32,
-        /// The standard deviation before the cut.
+        /// The standard deviation before truncation.
         std: f32,
     },
     /// Uniform within ±√(6 / (fan in + fan out)).
     GlorotUniform,
-    /// Truncated normal with the deviation √(2 / (fan in + fan out)) after the cut.
+    /// Truncated normal with the deviation √(2 / (fan in + fan out)) after truncation.
     GlorotNormal,
     /// Uniform within ±√(6 / fan in).
     HeUniform,
-    /// Truncated normal with the deviation √(2 / fan in) after the cut.
+    /// Truncated normal with the deviation √(2 / fan in) after truncation.
     HeNormal,
     /// Uniform within ±√(3 / fan in).
     LecunUniform,
-    /// Truncated normal with the deviation √(1 / fan in) after the cut.
+    /// Truncated normal with the deviation √(1 / fan in) after truncation.
     LecunNormal,
 }
 
-/// Initial values that cannot be drawn.
+/// The initializer is unknown or has invalid parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InitializerError {
-    /// A name that nobody knows.
     #[error(
         "no initializer '{0}'; there are zeros, ones, constant(X), uniform(LOW, HIGH), normal(MEAN, STD), \
          truncated_normal(MEAN, STD), glorot_uniform, glorot_normal, he_uniform, he_normal, lecun_uniform and lecun_normal"
     )]
     Unknown(String),
-    /// The wrong number of numbers, or something that is none.
     #[error("'{0}' is not a name with numbers in brackets, such as uniform(-0.05, 0.05)")]
     Numbers(String),
-    /// Numbers that make no sense.
     #[error("{0} needs finite numbers, a lower end below the upper one, and a deviation that is not negative")]
-    Senseless(String),
+    Invalid(String),
 }
 
 impl Initializer {
-    /// What Keras means by `uniform`.
+    /// Keras' `uniform`.
     pub const UNIFORM: Self = Self::Uniform { low: -0.05, high: 0.05 };
-    /// What Keras means by `normal`.
+    /// Keras' `normal`.
     pub const NORMAL: Self = Self::Normal { mean: 0.0, std: 0.05 };
 
     pub(super) fn check(&self) -> Result<(), InitializerError> {
-        let sensible = match *self {
+        let is_valid = match *self {
             Self::Constant(value) => value.is_finite(),
             Self::Uniform { low, high } => low < high && (high - low).is_finite(),
             Self::Normal { mean, std } | Self::TruncatedNormal { mean, std } => {
@@ -93,7 +80,7 @@ impl Initializer {
             | Self::LecunUniform
             | Self::LecunNormal => true,
         };
-        if sensible { Ok(()) } else { Err(InitializerError::Senseless(self.to_string())) }
+        if is_valid { Ok(()) } else { Err(InitializerError::Invalid(self.to_string())) }
     }
 }
 
@@ -119,8 +106,8 @@ impl fmt::Display for Initializer {
 impl FromStr for Initializer {
     type Err = InitializerError;
 
-    /// Reads our own spelling and those of Keras: case, underscores and a leading `random` do not matter, and numbers
-    /// that are left out are those of Keras.
+    /// Accepts our own spelling and those of Keras. Case, underscores and a leading `random` are ignored; missing
+    /// numbers are Keras' defaults.
     fn from_str(text: &str) -> Result<Self, InitializerError> {
         let numbers_of = || InitializerError::Numbers(text.to_owned());
         let (name, numbers) = match text.trim().split_once('(') {
@@ -175,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_keras_are_understood() {
+    fn names_of_keras_are_parsed() {
         let same = |texts: &[&str], wanted: Initializer| {
             texts.iter().for_each(|text| assert_eq!(text.parse(), Ok(wanted), "{text}"));
         };
@@ -190,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_what_would_do() {
+    fn an_invalid_initializer_is_rejected_with_a_valid_example() {
         let refusal = |text: &str| text.parse::<Initializer>().unwrap_err().to_string();
         assert!(refusal("orthogonal").contains("no initializer 'orthogonal'; there are zeros"));
         assert!(refusal("uniform(1)").contains("uniform(-0.05, 0.05)"));
@@ -201,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_reads_back() {
+    fn a_printed_initializer_parses_back() {
         for text in ["constant(0.1)", "uniform(-0.3, 0.25)", "truncated_normal(0, 0.01)", "he_normal", "lecun_uniform"]
         {
             assert_eq!(text.parse::<Initializer>().unwrap().to_string(), text);

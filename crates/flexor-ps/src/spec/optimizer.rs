@@ -1,109 +1,63 @@
-//! How gradients move values, and the numbers that belong to each way.
+//! Optimizers and their hyperparameters.
 //!
-//! The arithmetic is [`crate::optimizer`]'s. A further optimizer is a variant here, a kernel there, and its slots.
+//! [`crate::optimizer`] has the arithmetic. A new optimizer needs a variant here, a kernel there, and its slots.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// An optimizer with its numbers.
+/// An optimizer with its hyperparameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Optimizer {
     /// Gradient descent. With momentum μ > 0: v = μ·v + g, then p −= lr·v, or with Nesterov p −= lr·(g + μ·v).
     Sgd {
-        /// The learning rate.
         learning_rate: f32,
-        /// How much of the last step is kept; 0 keeps no state at all.
+        /// 0 needs no slot.
         #[serde(default)]
         momentum: f32,
-        /// Whether the step looks ahead.
         #[serde(default)]
         nesterov: bool,
     },
     /// a += g², then p −= lr·g / (√a + ε).
-    Adagrad {
-        /// The learning rate.
-        learning_rate: f32,
-        /// ε.
-        epsilon: f32,
-        /// What a begins with.
-        initial_accumulator: f32,
-    },
+    Adagrad { learning_rate: f32, epsilon: f32, initial_accumulator: f32 },
     /// m = β₁·m + (1−β₁)·g, v = β₂·v + (1−β₂)·g², p −= lr·√(1−β₂ᵗ)/(1−β₁ᵗ) · m / (√v + ε), t counted per row or slice.
-    Adam {
-        /// The learning rate.
-        learning_rate: f32,
-        /// β₁.
-        beta1: f32,
-        /// β₂.
-        beta2: f32,
-        /// ε.
-        epsilon: f32,
-    },
+    Adam { learning_rate: f32, beta1: f32, beta2: f32, epsilon: f32 },
 }
 
-/// An optimizer that cannot be.
+/// The optimizer is unknown or has invalid hyperparameters.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum OptimizerError {
-    /// A number out of its range.
     #[error("the {what} is {value}; {possible}")]
-    Number {
-        /// Which number.
-        what: &'static str,
-        /// What was given.
-        value: f32,
-        /// What would be possible.
-        possible: &'static str,
-    },
-    /// Nesterov without momentum.
+    Number { what: &'static str, value: f32, possible: &'static str },
     #[error("nesterov needs a momentum above 0")]
     Nesterov,
-    /// An optimizer that is not there.
     #[error("no optimizer '{0}'; there are SGD, Adagrad and Adam")]
     Unknown(String),
-    /// AMSGrad, which is not there yet.
     #[error("amsgrad=True is not supported; use Adam with amsgrad=False")]
     Amsgrad,
-    /// An argument that is not `name=value;`.
     #[error("'{0}' is not an argument of the form name=value")]
     Argument(String),
-    /// An argument that the optimizer does not have.
     #[error("{optimizer} has no argument '{argument}'; it has {known}")]
-    Surplus {
-        /// The optimizer.
-        optimizer: &'static str,
-        /// The argument.
-        argument: String,
-        /// Those that it has.
-        known: String,
-    },
-    /// An argument without which it cannot be.
+    Surplus { optimizer: &'static str, argument: String, known: String },
     #[error("{optimizer} needs the argument '{argument}'")]
-    Missing {
-        /// The optimizer.
-        optimizer: &'static str,
-        /// The argument.
-        argument: &'static str,
-    },
+    Missing { optimizer: &'static str, argument: &'static str },
 }
 
 impl Optimizer {
-    /// Plain gradient descent.
     pub fn sgd(learning_rate: f32) -> Self {
         Self::Sgd { learning_rate, momentum: 0.0, nesterov: false }
     }
 
-    /// Adagrad with the numbers of Keras.
+    /// Adagrad with Keras' defaults.
     pub fn adagrad(learning_rate: f32) -> Self {
         Self::Adagrad { learning_rate, epsilon: 1e-7, initial_accumulator: 0.1 }
     }
 
-    /// Adam with the numbers of Keras.
+    /// Adam with Keras' defaults.
     pub fn adam(learning_rate: f32) -> Self {
         Self::Adam { learning_rate, beta1: 0.9, beta2: 0.999, epsilon: 1e-7 }
     }
 
-    /// The learning rate it was configured with.
     pub fn learning_rate(&self) -> f32 {
         match *self {
             Self::Sgd { learning_rate, .. }
@@ -112,7 +66,7 @@ impl Optimizer {
         }
     }
 
-    /// The names of the values that it keeps beside each weight; checkpoints carry them.
+    /// The names of the slots beside each weight. Checkpoints contain them.
     pub fn slots(&self) -> &'static [&'static str] {
         match *self {
             Self::Sgd { momentum, .. } if momentum > 0.0 => &["momentum"],
@@ -122,7 +76,7 @@ impl Optimizer {
         }
     }
 
-    /// What the slots begin with.
+    /// The initial value of every slot.
     pub fn initial_slot(&self) -> f32 {
         match *self {
             Self::Adagrad { initial_accumulator, .. } => initial_accumulator,
@@ -130,12 +84,12 @@ impl Optimizer {
         }
     }
 
-    /// Whether a row must know how many steps it has taken.
+    /// Whether rows count their steps.
     pub fn counts_steps(&self) -> bool {
         matches!(self, Self::Adam { .. })
     }
 
-    /// Its name, as `opt_type` has it.
+    /// The name in ElasticDL's `opt_type`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Sgd { .. } => "SGD",
@@ -144,7 +98,7 @@ impl Optimizer {
         }
     }
 
-    /// Whether its numbers are such that it can take steps.
+    /// Validates the hyperparameters.
     pub fn check(&self) -> Result<(), OptimizerError> {
         const RATE: &str = "it must be finite and not negative";
         const BELOW_1: &str = "it must be at least 0 and below 1";

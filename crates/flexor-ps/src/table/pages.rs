@@ -1,5 +1,7 @@
-//! Rows in pages of about 8 KiB. A page is put aside whole when a row of it changes under a snapshot, and keys are spread
-//! evenly, so that the first push after that pays for as many pages as it has rows: pages are small.
+//! Rows in pages of about 8 KiB.
+//!
+//! A write under a snapshot preserves the whole page. Keys are spread evenly, so the first push after a snapshot
+//! preserves about one page per row. Pages are small to keep that cheap.
 
 use std::iter;
 
@@ -8,30 +10,27 @@ use super::record::{RecordShape, words_of};
 
 /// The most bytes of a page, unless a single row is larger.
 const MAX_PAGE_BYTES: usize = 8 << 10;
-/// How many rows the first page has room for at first: most tables of most partitions of small models stay small.
+/// The initial capacity of a table's first page, in rows: in small models most tables of a partition stay small.
 const FIRST_ROWS: usize = 4;
 
-/// Pages with rows of one shape.
 #[derive(Debug)]
 pub(crate) struct Pages {
     shape: RecordShape,
-    /// A page has this power of two of rows.
+    /// A page has `1 << shift` rows.
     shift: u32,
     pages: Vec<Page>,
     rows: RowNumber,
 }
 
-/// Rows that lie together.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// The records of its rows, one behind the other.
+    /// The records of its rows, concatenated.
     pub(crate) words: Vec<u32>,
-    /// The latest snapshot that has what it needs of this page.
-    pub(crate) kept: u64,
+    /// The latest snapshot for which this page was preserved; 0 for none.
+    pub(crate) preserved_for: u64,
 }
 
-/// Where a row lies.
-struct RowPlace {
+struct RowLocation {
     page: u32,
     word: usize,
 }
@@ -60,16 +59,15 @@ impl Pages {
         self.shape.key(self.words(row))
     }
 
-    /// The record of a row.
     #[inline]
     pub(super) fn words(&self, row: RowNumber) -> &[u32] {
-        let RowPlace { page, word } = self.place(row);
+        let RowLocation { page, word } = self.locate(row);
         &self.pages[page as usize].words[word..word + self.shape.words()]
     }
 
     #[inline]
     pub(super) fn words_mut(&mut self, row: RowNumber) -> &mut [u32] {
-        let RowPlace { page, word } = self.place(row);
+        let RowLocation { page, word } = self.locate(row);
         let words = self.shape.words();
         &mut self.pages[page as usize].words[word..word + words]
     }
@@ -80,21 +78,19 @@ impl Pages {
         shape.parts_mut(self.words_mut(row))
     }
 
-    /// The page of a row.
     #[inline]
     pub(super) fn page_of(&self, row: RowNumber) -> u32 {
         row >> self.shift
     }
 
-    /// The first row of a page.
     pub(crate) fn first_row(&self, page: u32) -> RowNumber {
         page << self.shift
     }
 
-    /// The latest snapshot that has what it needs of a page.
+    /// The latest snapshot for which a page was preserved; 0 for none.
     #[inline]
-    pub(super) fn kept(&self, page: u32) -> u64 {
-        self.pages[page as usize].kept
+    pub(super) fn preserved_for(&self, page: u32) -> u64 {
+        self.pages[page as usize].preserved_for
     }
 
     pub(super) fn page_mut(&mut self, page: u32) -> &mut Page {
@@ -102,20 +98,20 @@ impl Pages {
     }
 
     #[inline]
-    fn place(&self, row: RowNumber) -> RowPlace {
-        let inside = row & ((1 << self.shift) - 1);
-        RowPlace { page: row >> self.shift, word: inside as usize * self.shape.words() }
+    fn locate(&self, row: RowNumber) -> RowLocation {
+        let row_in_page = row & ((1 << self.shift) - 1);
+        RowLocation { page: row >> self.shift, word: row_in_page as usize * self.shape.words() }
     }
 
-    /// Adds a row of zeros. The owner has asked for room before.
+    /// Appends a row of zeros. The caller has checked that the table has room.
     pub(super) fn push(&mut self, key: u64) -> RowNumber {
         let row = self.rows;
         self.rows += 1;
         let (words, most) = (self.shape.words(), self.shape.words() << self.shift);
-        if self.place(row).word == 0 {
-            // The first page of a table grows with it; who fills one page will fill the next.
+        if self.locate(row).word == 0 {
+            // The first page grows on demand. Later pages are allocated whole: a table that filled one fills the next.
             let room = if row == 0 { most.min(FIRST_ROWS * words) } else { most };
-            self.pages.push(Page { words: Vec::with_capacity(room), kept: 0 });
+            self.pages.push(Page { words: Vec::with_capacity(room), preserved_for: 0 });
         }
         let page = &mut self.pages[(row >> self.shift) as usize];
         if page.words.len() + words > page.words.capacity() {
@@ -126,25 +122,24 @@ impl Pages {
         row
     }
 
-    /// How many pages hold the first `rows` rows.
+    /// The number of pages with the first `rows` rows.
     pub(crate) fn pages_of(&self, rows: RowNumber) -> u32 {
         rows.div_ceil(1 << self.shift)
     }
 
-    /// How many of the first `rows` rows are on a page.
+    /// The number of the first `rows` rows that are on a page.
     pub(crate) fn rows_on(&self, page: u32, rows: RowNumber) -> usize {
         let first = u64::from(page) << self.shift;
         u64::from(rows).saturating_sub(first).min(1 << self.shift) as usize
     }
 
-    /// The words of a page.
     pub(crate) fn page_words(&self, page: u32) -> &[u32] {
         &self.pages[page as usize].words
     }
 
-    /// Page of a row and its record's place there, in words.
+    /// The page of a row and the offset of its record there, in words.
     pub(crate) fn page_and_word(&self, row: RowNumber) -> (u32, usize) {
-        let place = self.place(row);
-        (place.page, place.word)
+        let location = self.locate(row);
+        (location.page, location.word)
     }
 }

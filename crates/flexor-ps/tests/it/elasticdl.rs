@@ -1,10 +1,10 @@
-//! ElasticDL's wire, as its workers speak it: calls over loopback, and what they lead to.
+//! Tests of ElasticDL's protocol over loopback, with calls as its workers send them.
 
 mod bad_tensors;
 mod checkpoints;
 mod conversion;
 mod initial_values;
+mod job;
+mod loopback_server;
 mod pulls;
-mod served;
 mod steps;
-mod training;

@@ -1,5 +1,5 @@
-//! The checked-in inputs of the fuzz target `ps_requests`, each held to what its name says, by a server that keeps all
-//! partitions.
+//! Checks that a server with all partitions answers each input in the corpus of the fuzz target `ps_requests` as its
+//! name says.
 
 use std::fs;
 use std::path::Path;
@@ -32,19 +32,24 @@ fn server() -> Server {
 
 fn server_of(model: &ModelSpec) -> Server {
     let (server, _) = Server::new(ServerName { name: "ps-0".to_owned(), incarnation: 1 }, None);
-    let seat = master::Seat { owner: Some(0), origin: 1, since: 1, ..master::Seat::default() };
-    let map = master::ServerMap {
+    let replicas = master::PartitionReplicas {
+        primary: Some(0),
+        generation: 1,
+        primary_since: 1,
+        ..master::PartitionReplicas::default()
+    };
+    let map = master::PartitionMap {
         epoch: 1,
         servers: vec![master::Server { name: "ps-0".to_owned(), incarnation: 1, ..master::Server::default() }],
-        seats: vec![seat; PARTITIONS],
+        partitions: vec![replicas; PARTITIONS],
         model: serde_json::to_string(model).unwrap(),
-        ..master::ServerMap::default()
+        ..master::PartitionMap::default()
     };
-    server.plan(&master::ServerPlan { map: Some(map), ..master::ServerPlan::default() }).unwrap();
+    server.apply_plan(&master::ServerPlan { map: Some(map), ..master::ServerPlan::default() }).unwrap();
     server
 }
 
-/// An input; 0 in it stands for the number of the model.
+/// An input of the corpus; a fingerprint of 0 stands for that of the model.
 fn seed(name: &str) -> wire::Request {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/ps_requests");
     let mut request = wire::Request::decode(fs::read(folder.join(name)).unwrap().as_slice()).unwrap();
@@ -57,7 +62,7 @@ fn seed(name: &str) -> wire::Request {
     request
 }
 
-/// What a server answers to these, which it can at once.
+/// The answers of a server to these requests.
 async fn answers(server: &Server, requests: Vec<wire::Request>) -> Vec<Answer> {
     let mut call = tonic::Request::new(stream::iter(requests));
     call.metadata_mut().insert("flexor-server", "1 ps-0".parse().unwrap());
@@ -78,14 +83,14 @@ async fn pulls_of_the_corpus_are_answered() {
         (pulled.rows.iter().map(bytes::Bytes::len).collect::<Vec<_>>(), pulled.slices.len(), server.load().rows)
     };
     assert_eq!(bytes_of("pull_whole").await, (vec![24, 12], 1, 4));
-    assert_eq!(bytes_of("pull_peek").await, (vec![16], 0, 0), "a look makes no rows");
-    assert_eq!(bytes_of("pull_of_a_known_slice").await, (vec![], 0, 0), "it is still the same");
+    assert_eq!(bytes_of("pull_peek").await, (vec![16], 0, 0), "a peek creates no rows");
+    assert_eq!(bytes_of("pull_of_a_known_slice").await, (vec![], 0, 0), "the slice is unchanged");
     let lost = answers(&server(), vec![seed("pull_of_a_snapshot")]).await;
     assert!(matches!(&lost[..], [Answer::Lost(_)]), "{lost:?}");
 }
 
 #[tokio::test]
-async fn a_pull_is_counted_once_whatever_it_is_of() {
+async fn every_kind_of_pull_is_counted_once() {
     for (name, rows) in [("pull_whole", 4), ("pull_peek", 2), ("pull_of_a_known_slice", 0)] {
         let server = server();
         answers(&server, vec![seed(name)]).await;
@@ -93,11 +98,11 @@ async fn a_pull_is_counted_once_whatever_it_is_of() {
     }
     let server = server();
     answers(&server, vec![seed("pull_unknown_table_behind_a_good_one")]).await;
-    assert_eq!(server.load().pulls, 0, "it is refused");
+    assert_eq!(server.load().pulls, 0, "a rejected pull is not counted");
 }
 
 #[tokio::test]
-async fn a_pull_whose_answer_no_message_could_carry_is_refused_and_makes_no_rows() {
+async fn a_pull_above_the_message_limit_is_rejected_and_creates_no_rows() {
     let mut model = model();
     model.tables[1].dim = MAX_DIM;
     let server = server_of(&model);
@@ -110,11 +115,11 @@ async fn a_pull_whose_answer_no_message_could_carry_is_refused_and_makes_no_rows
     let answers = answers(&server, vec![pull(&[128, 128]), pull(&[1])]).await;
     let [Answer::Refused(why), Answer::Pulled(one)] = &answers[..] else { panic!("{} answers", answers.len()) };
     assert!(why.contains("and a message has at most 67108864; pull fewer rows at a time"), "{why}");
-    assert_eq!((one.rows[0].len(), server.load().rows), (MAX_DIM as usize * 4, 1), "the stream goes on");
+    assert_eq!((one.rows[0].len(), server.load().rows), (MAX_DIM as usize * 4, 1), "the stream continues");
 }
 
 #[tokio::test]
-async fn whole_pushes_of_the_corpus_are_taken_once() {
+async fn valid_pushes_of_the_corpus_are_applied_once() {
     for name in [
         "push_whole",
         "push_same_key_twice",
@@ -125,17 +130,17 @@ async fn whole_pushes_of_the_corpus_are_taken_once() {
     ] {
         let answers = answers(&server(), vec![seed(name), seed(name)]).await;
         let [Answer::Pushed(first), Answer::Pushed(again)] = &answers[..] else { panic!("{name}: {answers:?}") };
-        assert!(!first.parts.is_empty() && first.parts.iter().all(|part| part.outcome() == Outcome::Taken), "{name}");
-        assert!(again.parts.iter().all(|part| part.outcome() == Outcome::TakenBefore), "{name}: {again:?}");
+        assert!(!first.parts.is_empty() && first.parts.iter().all(|part| part.outcome() == Outcome::Applied), "{name}");
+        assert!(again.parts.iter().all(|part| part.outcome() == Outcome::AlreadyApplied), "{name}: {again:?}");
     }
-    // Without a batch nobody can tell that it comes again.
+    // A repeated push without a batch cannot be detected.
     let answers = answers(&server(), vec![seed("push_of_no_batch"), seed("push_of_no_batch")]).await;
-    let is_taken = |answer: &Answer| matches!(answer, Answer::Pushed(of) if of.parts[0].outcome() == Outcome::Taken);
+    let is_taken = |answer: &Answer| matches!(answer, Answer::Pushed(of) if of.parts[0].outcome() == Outcome::Applied);
     assert!(answers.iter().all(is_taken), "{answers:?}");
 }
 
 #[tokio::test]
-async fn of_epochs_that_are_closed_nothing_is_taken() {
+async fn pushes_of_closed_epochs_are_not_applied() {
     let server = server();
     let push = |epoch: u32| {
         let mut request = seed("push_whole");
@@ -147,19 +152,19 @@ async fn of_epochs_that_are_closed_nothing_is_taken() {
     };
     let Some(Op::Push(wire::Push { batch: Some(batch), .. })) = push(0).op else { panic!("it has a batch") };
     let (first, end) = (batch.first, batch.first + u64::from(batch.records));
-    let range = |since, epoch| master::ClosedRange { dataset: batch.dataset, epoch, first, end, since };
-    server.close(&master::ClosedBatches { ranges: vec![range(Some(1), 3), range(None, 5)] });
+    let range = |first_epoch, epoch| master::ClosedRange { dataset: batch.dataset, epoch, first, end, first_epoch };
+    server.close_batches(&master::ClosedBatches { ranges: vec![range(Some(1), 3), range(None, 5)] });
     let answers = answers(&server, (0..=6).map(push).collect()).await;
     let is_late = answers.iter().map(|answer| match answer {
-        Answer::Pushed(pushed) => pushed.parts.iter().all(|part| part.outcome() == Outcome::TooLate),
+        Answer::Pushed(pushed) => pushed.parts.iter().all(|part| part.outcome() == Outcome::BatchClosed),
         other => panic!("{other:?}"),
     });
     assert_eq!(is_late.collect::<Vec<_>>(), [false, true, true, true, false, true, false]);
 }
 
 #[tokio::test]
-async fn bad_requests_of_the_corpus_are_refused_and_change_nothing() {
-    for (name, told) in [
+async fn invalid_requests_of_the_corpus_are_rejected_and_change_nothing() {
+    for (name, message) in [
         ("empty", "neither a pull nor a push"),
         ("pull_ragged_keys", "11 bytes are no list of numbers of 8 bytes"),
         ("pull_unknown_table", "the model has no table number 9"),
@@ -184,7 +189,7 @@ async fn bad_requests_of_the_corpus_are_refused_and_change_nothing() {
         let server = server();
         let answers = answers(&server, vec![seed(name)]).await;
         let [Answer::Refused(why)] = &answers[..] else { panic!("{name}: {answers:?}") };
-        assert!(why.contains(told), "{name}: {why}");
+        assert!(why.contains(message), "{name}: {why}");
         assert_eq!(server.load().rows, 0, "{name}");
     }
 }

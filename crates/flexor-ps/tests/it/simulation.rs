@@ -1,13 +1,12 @@
-//! Random histories of the real parts: the master's service, servers and clients, in one thread and in a time that only
-//! passes when nobody has anything to do.
+//! Random histories of the real components: master service, servers and clients, in one thread with paused time.
 //!
-//! Each seed is one history: servers come, leave, are killed and cut off; the master is killed and started again on its
-//! journal; workers crash and others push the same batches again; checkpoints are made and begun again with. Whatever
-//! happens, no batch is applied twice to a partition, what was answered is there as long as it was kept twice, and in
-//! steps the model is the sequential one to the last bit. What is decided is simulated by itself, and faster, in the
-//! engine; here is whether the parts do what was decided.
+//! Each seed is one history. Servers are added, drained, killed and partitioned from the network. The master is killed
+//! and restarted on its journal. Workers crash, and others push the same batches again. Checkpoints are written and
+//! restored. Invariants: no partition applies a batch twice; an acknowledged update is present as long as it had two
+//! replicas; in synchronous training the model equals the sequential one bit for bit. The engine simulates the
+//! decisions alone, and faster; this simulation checks that the components carry them out.
 //!
-//! A seed is played again with `FLEXOR_SIMULATION_SEED`, and `FLEXOR_SIMULATION_LOG` tells what happens as it does.
+//! `FLEXOR_SIMULATION_SEED` replays one seed. `FLEXOR_SIMULATION_LOG` prints events as they happen.
 
 mod cut_off;
 mod dice;
@@ -25,24 +24,24 @@ use tokio::runtime::Builder;
 
 use self::history::History;
 
-/// How many histories there are, where nobody has asked for more.
+/// The default number of histories.
 const HISTORIES: u64 = 100;
 
 thread_local! {
-    /// How often something has panicked in the history that this thread belongs to: a task that does, or a thread that
-    /// writes files, is not missed by everybody.
+    /// Panics in the history of this thread. A panic of a background task or of a thread that writes files would
+    /// otherwise go unnoticed.
     static PANICS: RefCell<Arc<AtomicU64>> = RefCell::default();
 }
 
 #[test]
-fn whatever_happens_every_update_counts_once() {
+fn in_any_history_every_update_is_applied_once() {
     let seeds = match number("FLEXOR_SIMULATION_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("FLEXOR_SIMULATIONS").unwrap_or(HISTORIES),
     };
     count_panics();
-    let said = tracing_subscriber::EnvFilter::from_default_env();
-    tracing_subscriber::fmt().with_env_filter(said).without_time().with_writer(std::io::stderr).init();
+    let filter = tracing_subscriber::EnvFilter::from_default_env();
+    tracing_subscriber::fmt().with_env_filter(filter).without_time().with_writer(std::io::stderr).init();
     let next = AtomicU64::new(seeds.start);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -71,7 +70,7 @@ fn play(seed: u64) {
         .build()
         .unwrap();
     runtime.block_on(async { History::begin(seed).await.play().await });
-    assert_eq!(panics.load(Ordering::Relaxed), 0, "something panicked in the history of seed {seed}");
+    assert_eq!(panics.load(Ordering::Relaxed), 0, "a task or thread panicked in the history of seed {seed}");
 }
 
 fn count_panics() {

@@ -1,8 +1,7 @@
-//! Reaching an API server that listens in another network namespace.
+//! Connects to an API server in another network namespace.
 //!
-//! A socket belongs to the namespace of the thread that made it. So the connection is made by a thread of its own that
-//! entered the cluster's namespace and ends right after; the socket then works from any thread. On loopback it is a
-//! plain connection.
+//! A socket belongs to the namespace of the thread that created it. A short-lived thread therefore enters the cluster's
+//! namespace and connects; the socket then works from any thread. On loopback it is a plain connection.
 
 use std::{
     fs::File,
@@ -25,13 +24,13 @@ use nix::sched::{CloneFlags, setns};
 use tokio::net::TcpStream;
 use tower::{BoxError, Service, ServiceBuilder, retry::RetryLayer};
 
-use crate::keeper::Place;
+use crate::keeper::Sandbox;
 
-/// A client for the API server at `address` in `place`, with the identity of the kubeconfig.
-pub(super) async fn client(kubeconfig: &Path, address: SocketAddr, place: &Place) -> anyhow::Result<Client> {
+/// A client for the API server at `address` in `sandbox`, with the identity of the kubeconfig.
+pub(super) async fn client(kubeconfig: &Path, address: SocketAddr, sandbox: &Sandbox) -> anyhow::Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let https = config.rustls_https_connector_with_connector(Connector::new(place, address))?;
+    let https = config.rustls_https_connector_with_connector(Connector::new(sandbox, address))?;
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .layer(RetryLayer::new(RetryPolicy::server_retry()))
@@ -40,7 +39,7 @@ pub(super) async fn client(kubeconfig: &Path, address: SocketAddr, place: &Place
     Ok(Client::new(service, config.default_namespace))
 }
 
-/// Connects to one address in one place.
+/// Connects to one address in one sandbox.
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
     address: SocketAddr,
@@ -48,10 +47,10 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub(super) fn new(place: &Place, address: SocketAddr) -> Self {
-        let network = match place {
-            Place::Namespaces { network, .. } => Some(Arc::clone(network)),
-            Place::Loopback { .. } => None,
+    pub(super) fn new(sandbox: &Sandbox, address: SocketAddr) -> Self {
+        let network = match sandbox {
+            Sandbox::Namespaces { network, .. } => Some(Arc::clone(network)),
+            Sandbox::Loopback { .. } => None,
         };
         Self { address, network }
     }
@@ -66,7 +65,7 @@ impl Connector {
     }
 }
 
-/// What hyper asks of a connector; the client has one address only, so the target says nothing more.
+/// hyper's interface of a connector. The client has only one address, so the target is ignored.
 impl<Target> Service<Target> for Connector {
     type Response = TokioIo<TcpStream>;
     type Error = io::Error;
@@ -89,7 +88,7 @@ async fn connect_in(network: Arc<File>, address: SocketAddr) -> io::Result<TcpSt
         let stream = setns(&*network, CloneFlags::CLONE_NEWNET)
             .map_err(io::Error::from)
             .and_then(|()| std::net::TcpStream::connect(address));
-        // Nobody waits any more if the request was given up.
+        // The receiver is gone if the request was cancelled.
         let _ = answer.send(stream);
     })?;
     let stream = connected.await.map_err(|_| io::Error::other("the connecting thread panicked"))??;

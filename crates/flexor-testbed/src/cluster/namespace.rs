@@ -1,4 +1,4 @@
-//! One namespace per test, so that tests share a cluster and not each other's objects.
+//! One namespace per test: tests share a cluster but no objects.
 
 use std::{
     process::Stdio,
@@ -17,7 +17,7 @@ use kube::{
 };
 
 use super::Cluster;
-use crate::waiting::await_condition;
+use crate::condition::await_condition;
 
 const READY_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -95,7 +95,7 @@ impl Drop for TestNamespace<'_> {
     }
 }
 
-/// A valid namespace name from what the test is called.
+/// A valid namespace name from the hint of the test.
 fn unique_name(hint: &str, number: usize) -> String {
     let plain: String = hint
         .chars()

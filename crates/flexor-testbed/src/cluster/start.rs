@@ -1,7 +1,8 @@
-//! Starting a cluster: the tools, a place, the programs in order, and the wait until it is of use.
+//! Starts a cluster: builds the tools, makes a sandbox, starts the programs in order, and waits until the cluster is
+//! usable.
 //!
-//! Whatever fails, the error says which component and carries the end of its log, because the log itself goes with
-//! the cluster's folder.
+//! Every error names the component and carries the end of its log, because the log is removed with the cluster's
+//! folder.
 
 use std::{future::Future, sync::Mutex, time::Duration};
 
@@ -11,17 +12,17 @@ use kube::{Api, Client};
 
 use super::{Cluster, ClusterConfig};
 use crate::{
+    condition::await_condition,
     control_plane::{Component, ControlPlane},
-    keeper::{Isolation, Keeper, Place},
+    keeper::{Isolation, Keeper, Sandbox},
     nodes,
     tools::Tools,
-    waiting::await_condition,
 };
 
 /// How long each step may take; an idle machine needs two to four seconds.
 const STEP_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How often what cannot be watched is asked for.
+/// The polling interval for states without a watch.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A free port may be taken by another process before our server binds it.
@@ -40,7 +41,7 @@ pub(super) async fn start(config: ClusterConfig) -> anyhow::Result<Cluster> {
     }
 }
 
-/// Waits until the API server says that it is ready.
+/// Waits until the API server reports that it is ready.
 pub(super) async fn await_api_server(cluster: &Cluster) -> anyhow::Result<()> {
     let client = cluster.client().await?;
     while_alive(cluster, "the API server to be ready", async {
@@ -114,5 +115,6 @@ fn logs(cluster: &Cluster) -> String {
 }
 
 fn lost_a_port(cluster: &Cluster, error: &anyhow::Error) -> bool {
-    matches!(cluster.keeper.place(), Place::Loopback { .. }) && format!("{error:#}").contains("address already in use")
+    matches!(cluster.keeper.sandbox(), Sandbox::Loopback { .. })
+        && format!("{error:#}").contains("address already in use")
 }

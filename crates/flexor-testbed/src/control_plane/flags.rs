@@ -1,6 +1,6 @@
-//! The command line of each component: what makes a small, fast, forgetful control plane.
+//! The command line of each component, for a small and fast control plane without durability.
 //!
-//! Defaults stay wherever they do no harm, so that a test meets the behaviour of a stock cluster.
+//! Flags keep their defaults wherever possible, so that tests meet the behaviour of a stock cluster.
 
 use std::{fmt::Display, path::Path};
 
@@ -49,9 +49,9 @@ fn api_server(plane: &ControlPlane) -> Vec<String> {
         flag("service-account-signing-key-file", file(&pki.account_key())),
         flag("authorization-mode", "Node,RBAC"),
         flag("allow-privileged", true),
-        // There is no default route in a fresh network namespace, from which this would be guessed.
+        // The API server would guess this from the default route, which a fresh network namespace lacks.
         flag("advertise-address", "127.0.0.1"),
-        // Loopback may not stand in an Endpoints object; nothing in here calls the `kubernetes` Service.
+        // An Endpoints object may not name loopback; nothing in here calls the `kubernetes` Service.
         flag("endpoint-reconciler-type", "none"),
     ]
 }

@@ -1,4 +1,4 @@
-//! A master's `/api`, as far as tests read it.
+//! A client for the parts of a master's `/api` that tests read.
 
 use std::{
     io::{Read as _, Write as _},
@@ -27,11 +27,11 @@ pub struct RunStatus {
     pub world_size: usize,
     /// How many times the program has failed.
     pub program_failures: u32,
-    /// Whether nobody can join any more.
+    /// Whether the run accepts no more nodes.
     pub closed: bool,
     /// Why things are as they are.
     pub status: StatusCause,
-    /// Everyone who is alive.
+    /// The members that are alive.
     pub members: Vec<Member>,
 }
 
@@ -39,7 +39,6 @@ pub struct RunStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct StatusCause {
-    /// As a stable word.
     pub reason: String,
     /// In a sentence.
     pub detail: String,
@@ -51,13 +50,13 @@ pub struct StatusCause {
 pub struct Member {
     /// Its name: address, process and number of a torchrun.
     pub node: String,
-    /// The pod that its sidecar told.
+    /// The pod that its sidecar reported.
     pub pod: Option<String>,
     /// Its rank, if it is in the world.
     pub rank: Option<u32>,
 }
 
-/// Something that the master decided, as `/api/events` shows it.
+/// A decision of the master, as `/api/events` shows it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Decision {
@@ -66,9 +65,7 @@ pub struct Decision {
     pub at: SystemTime,
     /// The node that it is about, if it is about one.
     pub node: Option<String>,
-    /// What happened.
     pub what: String,
-    /// Why, as a stable word.
     pub reason: Option<String>,
     /// Why, in a sentence.
     pub detail: String,
@@ -104,7 +101,7 @@ pub(super) fn decisions(
     Ok(get::<Events>(address, "/api/events?limit=1000", token, network)?.decisions)
 }
 
-/// One plain GET: HTTP 1.0, so that the answer is what comes until the end.
+/// One plain GET with HTTP 1.0, so that the end of the connection ends the body.
 fn get<T: DeserializeOwned>(
     address: &str,
     path: &str,

@@ -1,4 +1,4 @@
-//! One node of a job: stock torchrun and its sidecar, lost and hanging together.
+//! One node of a job: stock torchrun and its sidecar, which are lost and hang together.
 
 use super::{Master, Namespace, Sidecar};
 use crate::torch::Torch;
@@ -13,12 +13,12 @@ pub struct JobNode {
 }
 
 impl JobNode {
-    /// Starts a torchrun that meets at `master` through a sidecar of its own. The pod is called as the agent is.
+    /// Starts a torchrun that joins `master` through its own sidecar. The pod has the agent's name.
     pub fn start(torch: &Torch, master: &Master, config: AgentConfig) -> anyhow::Result<Self> {
         Self::start_in(torch, master, config, master.network())
     }
 
-    /// Starts it in this network, which need not be the master's.
+    /// Starts it in this network, which may differ from the master's.
     pub fn start_in(
         torch: &Torch,
         master: &Master,
@@ -42,7 +42,7 @@ impl JobNode {
         &self.sidecar
     }
 
-    /// Its loss: torchrun, workers and sidecar are gone, with nobody left to say so.
+    /// Loses the node: torchrun, workers and sidecar are killed, and no process is left to report it.
     pub fn kill(&self) {
         self.sidecar.kill();
         self.agent.kill_node();
@@ -54,7 +54,7 @@ impl JobNode {
         self.agent.stop_node();
     }
 
-    /// Wakes what [`JobNode::stop`] stopped.
+    /// Resumes a node after [`JobNode::stop`].
     pub fn wake(&self) {
         self.sidecar.wake();
         self.agent.continue_node();

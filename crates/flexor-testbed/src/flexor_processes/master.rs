@@ -1,4 +1,4 @@
-//! `flexor master` of one job: started, killed, started again on the same state, and asked.
+//! `flexor master` of one job: tests start it, kill it, restart it on the same state, and query it.
 
 use std::{
     collections::BTreeMap,
@@ -18,13 +18,13 @@ use super::{
 };
 use crate::python::PythonEnv;
 
-/// Where a master serves that nobody outside may reach.
+/// The address of a master that only this machine may reach.
 const LOOPBACK: &str = "127.0.0.1:0";
 
 /// The token of a master that others can reach.
 const TOKEN: &str = "the-token-of-a-test";
 
-/// What a master is started with.
+/// The configuration of a master.
 #[derive(Debug, Clone)]
 pub struct MasterConfig {
     program: PathBuf,
@@ -53,7 +53,7 @@ impl MasterConfig {
         self
     }
 
-    /// Serves in this network, to whoever is connected with it, and asks for a token.
+    /// Serves in this network, to every connected peer, and requires a token.
     pub fn network(mut self, network: &Namespace) -> Self {
         self.network = Some(network.clone());
         self
@@ -67,15 +67,15 @@ pub struct Master {
     config: MasterConfig,
     /// Journal and token.
     folder: TempDir,
-    serves: Serves,
+    serves: MasterAddresses,
     service: Option<Service>,
-    /// What its earlier lives have logged.
+    /// The logs of its earlier incarnations.
     past_log: String,
 }
 
-/// What a master prints when it serves.
+/// The line that a master prints when it serves.
 #[derive(Debug, Clone, Deserialize)]
-struct Serves {
+struct MasterAddresses {
     generation: u64,
     grpc: String,
     store: String,
@@ -87,7 +87,7 @@ impl Master {
     pub fn start(python: &PythonEnv, config: MasterConfig) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("make a folder for a master")?;
         let grpc = config.network.as_ref().map_or(LOOPBACK.to_owned(), |network| format!("{}:0", network.address()));
-        let serves = Serves { generation: 0, grpc, store: LOOPBACK.into(), http: LOOPBACK.into() };
+        let serves = MasterAddresses { generation: 0, grpc, store: LOOPBACK.into(), http: LOOPBACK.into() };
         let past_log = String::new();
         let mut master = Self { python: python.clone(), config, folder, serves, service: None, past_log };
         if let Some(file) = master.token_file() {
@@ -110,7 +110,7 @@ impl Master {
         self.kill();
         let mut command = self.flexor(self.network());
         command.args(["master", "--job", &self.config.job, "--nnodes", &format!("{}", self.config.nodes)]);
-        let Serves { grpc, store, http, .. } = &self.serves;
+        let MasterAddresses { grpc, store, http, .. } = &self.serves;
         command.args(["--grpc", grpc, "--store", store, "--http", http]).args(&self.config.args);
         command.arg("--state").arg(self.folder.path().join("state"));
         if let Some(file) = self.token_file() {
@@ -126,7 +126,7 @@ impl Master {
         &self.config.job
     }
 
-    /// How many lives its journal has had.
+    /// The generation of its journal: how often a master has started on it.
     pub fn generation(&self) -> u64 {
         self.serves.generation
     }
@@ -146,32 +146,33 @@ impl Master {
         self.service.as_ref().context("the master was killed")?.pid()
     }
 
-    /// The state of the job's run: `None` before the first node has come.
+    /// The state of the job's run: `None` before the first node has joined.
     pub fn run_status(&self) -> anyhow::Result<Option<RunStatus>> {
         let runs = api::status(self.grpc(), self.token(), self.network())?;
         Ok(runs.into_iter().find(|run| run.run == self.config.job))
     }
 
-    /// What this life of the master has decided, oldest first.
+    /// The decisions of this incarnation of the master, oldest first.
     pub fn decisions(&self) -> anyhow::Result<Vec<Decision>> {
         api::decisions(self.grpc(), self.token(), self.network())
     }
 
-    /// What it has logged, its earlier lives included.
+    /// Its log, earlier incarnations included.
     pub fn log(&self) -> String {
         self.past_log.clone() + &self.service.as_ref().map(Service::log).unwrap_or_default()
     }
 
-    /// The environment for a torchrun that meets at `endpoint`, as `flexor env torchrun` tells it.
+    /// The environment for a torchrun that joins at `endpoint`, from `flexor env torchrun`.
     pub fn torchrun_variables(&self, endpoint: &str) -> anyhow::Result<BTreeMap<String, String>> {
         let MasterConfig { program, job, nodes, .. } = &self.config;
         let args = ["env", "torchrun", "--nnodes", nodes, "--id", job, "--endpoint", endpoint, "-o", "json"];
-        let said = Command::new(program).args(args).output().with_context(|| format!("run {}", program.display()))?;
-        ensure!(said.status.success(), "flexor env torchrun: {}", String::from_utf8_lossy(&said.stderr));
-        serde_json::from_slice(&said.stdout).context("read what flexor env torchrun printed")
+        let printed =
+            Command::new(program).args(args).output().with_context(|| format!("run {}", program.display()))?;
+        ensure!(printed.status.success(), "flexor env torchrun: {}", String::from_utf8_lossy(&printed.stderr));
+        serde_json::from_slice(&printed.stdout).context("read what flexor env torchrun printed")
     }
 
-    /// The environment for a `flexor launch` that meets at `endpoint`: torchrun's, and the token where one is needed.
+    /// The environment for a `flexor launch` that joins at `endpoint`: torchrun's, and the token where one is needed.
     pub fn launch_variables(&self, endpoint: &str) -> anyhow::Result<BTreeMap<String, String>> {
         let mut variables = self.torchrun_variables(endpoint)?;
         if let Some(file) = self.token_file() {

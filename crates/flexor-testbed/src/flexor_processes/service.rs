@@ -1,4 +1,4 @@
-//! A server of ours as a process: started, asked where it serves, stopped, ended.
+//! A Flexor server process: starts it, reads its addresses, stops and ends it.
 
 use std::{fmt, process::Command, time::Duration};
 
@@ -23,7 +23,7 @@ impl Service {
         let node = Node::start(Node::make_folder()?, python, command)?;
         let mut line = None;
         wait_until(START_DEADLINE, || {
-            // In this order: what it said before it ended is in the log.
+            // In this order: the log then holds everything that it printed before it ended.
             let ended = node.exit_code().is_some();
             let log = node.log();
             let complete = log.split_inclusive('\n').filter(|line| line.ends_with('\n'));
@@ -36,7 +36,7 @@ impl Service {
         Ok((Self { node }, serves))
     }
 
-    /// Ends it at once, with no chance to say so.
+    /// Ends it at once with SIGKILL.
     pub(super) fn kill(&self) {
         self.node.kill();
     }
@@ -46,12 +46,11 @@ impl Service {
         self.node.signal_all(Signal::SIGSTOP);
     }
 
-    /// Wakes what [`Service::stop`] stopped.
+    /// Resumes it after [`Service::stop`].
     pub(super) fn wake(&self) {
         self.node.signal_all(Signal::SIGCONT);
     }
 
-    /// What it has said.
     pub(super) fn log(&self) -> String {
         self.node.log()
     }

@@ -12,7 +12,7 @@ pub struct Sidecar {
 }
 
 #[derive(Deserialize)]
-struct Serves {
+struct SidecarAddress {
     listen: String,
 }
 
@@ -22,14 +22,14 @@ impl Sidecar {
         Self::start_in(master, pod, master.network())
     }
 
-    /// Starts the sidecar of the pod called `pod` in this network, which need not be the master's.
+    /// Starts the sidecar of the pod called `pod` in this network, which may differ from the master's.
     pub fn start_in(master: &Master, pod: &str, network: Option<&Namespace>) -> anyhow::Result<Self> {
         let mut command = master.flexor(network);
         command.args(["sidecar", "--listen", "127.0.0.1:0", "--upstream", master.grpc(), "--pod", pod]);
         if let Some(file) = master.token_file() {
             command.arg("--token-file").arg(file);
         }
-        let (service, serves) = Service::start::<Serves>(master.python(), &mut command)?;
+        let (service, serves) = Service::start::<SidecarAddress>(master.python(), &mut command)?;
         Ok(Self { listen: serves.listen, service })
     }
 
@@ -38,7 +38,7 @@ impl Sidecar {
         &self.listen
     }
 
-    /// Ends it at once, with no chance to say so.
+    /// Ends it at once with SIGKILL.
     pub fn kill(&self) {
         self.service.kill();
     }
@@ -48,12 +48,11 @@ impl Sidecar {
         self.service.stop();
     }
 
-    /// Wakes what [`Sidecar::stop`] stopped.
+    /// Resumes it after [`Sidecar::stop`].
     pub fn wake(&self) {
         self.service.wake();
     }
 
-    /// What it has logged.
     pub fn log(&self) -> String {
         self.service.log()
     }

@@ -1,7 +1,7 @@
-//! Two networks with one cable between them, which can be cut: for nodes that are cut off.
+//! Two networks with one cable between them that a test can cut, for partitioned nodes. Needs root.
 //!
-//! Each is a network namespace that a small process holds open, so both are gone when their owner is, however that
-//! ended. The cable's ends are made inside of them: the host's own network never has a part in it. Needs root.
+//! A small process holds each network namespace open, so both end with their owner, however it ends. The ends of the
+//! cable are created inside the namespaces; the host's network is never involved.
 
 use std::{
     ffi::OsStr,
@@ -47,7 +47,7 @@ impl TwoNetworks {
         &self.mainland
     }
 
-    /// What can be cut off.
+    /// The network that a test can cut off.
     pub fn island(&self) -> &Namespace {
         &self.island
     }
@@ -96,7 +96,7 @@ impl Namespace {
     pub fn connect(&self, address: &str) -> anyhow::Result<TcpStream> {
         let network = File::open(self.file()).context("open a network namespace")?;
         let address = address.to_owned();
-        // A thread of its own, which ends: no other may find itself in another network.
+        // A short-lived thread: no other thread may end up in another network.
         let connecting = std::thread::spawn(move || {
             setns(&network, CloneFlags::CLONE_NEWNET).map_err(std::io::Error::from)?;
             TcpStream::connect(address)
@@ -149,7 +149,7 @@ impl Drop for Holder {
 }
 
 fn ip(command: &mut Command) -> anyhow::Result<()> {
-    let said = command.output().context("run ip; install iproute2")?;
-    ensure!(said.status.success(), "{command:?}: {}", String::from_utf8_lossy(&said.stderr).trim());
+    let printed = command.output().context("run ip; install iproute2")?;
+    ensure!(printed.status.success(), "{command:?}: {}", String::from_utf8_lossy(&printed.stderr).trim());
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! The folder of one cluster, and the removal of those whose owner is gone.
+//! The folder of one cluster, and the removal of folders without an owner.
 //!
-//! The keeper removes its cluster's folder when the owner ends. The sweep here is the second net, for the day when
-//! keeper and owner were killed together: the name says who owns the folder, so a later start can tell it is nobody's.
+//! The keeper removes its cluster's folder when the owner ends. The sweep handles the case that keeper and owner were
+//! killed together: the folder's name identifies its owner, so a later start finds out that the owner is gone.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use super::process_table;
 
 const PREFIX: &str = "flexor-testbed";
 
-/// Makes a folder in `parent` that carries this process as its owner in its name.
+/// Makes a folder in `parent` whose name identifies this process as its owner.
 pub(super) fn create(parent: &Path) -> anyhow::Result<PathBuf> {
     let pid = std::process::id();
     let me = process_table::stat(pid).context("read /proc/self/stat; is /proc mounted?")?;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sweep_takes_the_folders_of_the_dead_and_no_other() {
+    fn the_sweep_removes_only_folders_of_ended_processes() {
         let parent = tempfile::tempdir().unwrap();
         let mine = create(parent.path()).unwrap();
         let namespace = process_table::pid_namespace().unwrap();

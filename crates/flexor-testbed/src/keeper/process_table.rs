@@ -1,6 +1,6 @@
-//! What `/proc` says about processes: who is whose child, and when one was started.
+//! Reads parents and start times of processes from `/proc`.
 //!
-//! A process id alone may be used again by the kernel; id and start time together name one process for good.
+//! The kernel may reuse a process id. Id and start time together identify one process.
 
 use std::fs;
 
@@ -13,18 +13,18 @@ pub(crate) struct ProcessStat {
     pub(crate) start_time: u64,
 }
 
-/// What the kernel says about the process `pid`, if it is there.
+/// The kernel's record of the process `pid`, if it exists.
 pub(crate) fn stat(pid: u32) -> Option<ProcessStat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// A child of the process `parent`; the testbed asks only about processes that have one.
+/// A child of the process `parent`; the testbed uses it only for processes with one child.
 pub(crate) fn child_of(parent: u32) -> Option<u32> {
     let pids = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.into_iter().find(|pid| stat(*pid).is_some_and(|found| found.parent == parent))
 }
 
-/// The id of this process's own namespace of process ids: ids mean something only together with it.
+/// The id of this process's process-id namespace: process ids are meaningful only together with it.
 pub(crate) fn pid_namespace() -> Option<u64> {
     use std::os::unix::fs::MetadataExt as _;
     fs::metadata("/proc/self/ns/pid").ok().map(|meta| meta.ino())
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_name_with_a_parenthesis_is_no_trap() {
+    fn a_program_name_with_a_parenthesis_is_parsed() {
         let line = "42 (a) b (c) S 7 42 42 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 98765 0 0";
         assert_eq!(parse_stat(line), Some(ProcessStat { parent: 7, start_time: 98765 }));
     }

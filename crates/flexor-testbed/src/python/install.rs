@@ -1,4 +1,4 @@
-//! Installing one environment: venv, pip, the recipe's finishing step, its check, and the move into place.
+//! Installs one environment: venv, pip, the recipe's finishing step, its check, and the final rename.
 
 use std::{
     ffi::OsStr,
@@ -58,7 +58,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Runs a command to its end; what it said becomes part of the error.
+/// Runs a command to its end; its output becomes part of the error.
 pub(crate) fn step(what: &str, hint: &'static str, command: &mut Command) -> Result<(), PythonError> {
     let failed = |output: String| PythonError::Step { step: what.to_owned(), hint, output };
     let run = command.stdin(Stdio::null()).output();

@@ -1,4 +1,4 @@
-//! The Python on this machine: is it there, is it young enough, can it make environments.
+//! Finds the Python of this machine and checks its version and its venv module.
 
 use std::{
     ffi::OsStr,
@@ -35,8 +35,8 @@ impl Interpreter {
             .output()
             .map_err(|error| missing(format!("{} does not run: {error}", program.display())))?;
         if !answer.status.success() {
-            let said = String::from_utf8_lossy(&answer.stderr);
-            let last = said.trim().lines().last().unwrap_or("it failed without a word").to_owned();
+            let printed = String::from_utf8_lossy(&answer.stderr);
+            let last = printed.trim().lines().last().unwrap_or("it failed without a word").to_owned();
             return Err(missing(format!("{} says `{last}`", program.display())));
         }
         let version = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_python_without_venv_tells_what_it_lacks() {
+    fn a_python_without_venv_is_refused_with_the_missing_module() {
         let error = made_up("echo \"No module named 'ensurepip'\" >&2; exit 1").unwrap_err().to_string();
         assert!(error.contains("No module named 'ensurepip'"), "{error}");
         assert!(error.contains("python3-venv"), "{error}");

@@ -1,20 +1,20 @@
-//! Moving an environment: its scripts name the folder that they were installed into.
+//! Prepares an environment for a move: its scripts name the folder of their installation.
 //!
-//! Python itself finds its packages relative to `pyvenv.cfg`; only the first lines of the programs in `bin` and the
+//! Python itself finds its packages relative to `pyvenv.cfg`. Only the first lines of the programs in `bin` and the
 //! `activate` scripts hold an absolute path.
 
 use std::{fs, path::Path};
 
 use super::{PythonError, io};
 
-/// Rewrites the scripts of the environment `folder` for the time when it stands at `place`.
-pub(super) fn prepare_move(folder: &Path, place: &Path) -> Result<(), PythonError> {
-    let (from, to) = (folder.to_string_lossy(), place.to_string_lossy());
+/// Rewrites the scripts of the environment `folder` for its move to `destination`.
+pub(super) fn prepare_move(folder: &Path, destination: &Path) -> Result<(), PythonError> {
+    let (from, to) = (folder.to_string_lossy(), destination.to_string_lossy());
     let bin = folder.join("bin");
     let entries = fs::read_dir(&bin).map_err(io("read", &bin))?;
     let files = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     for path in files.map(|entry| entry.path()).chain([folder.join("pyvenv.cfg")]) {
-        // What is no text is a program by itself and holds no path of ours.
+        // A file that is no text is a binary and holds no path of ours.
         let Ok(text) = fs::read_to_string(&path) else { continue };
         if text.contains(&*from) {
             fs::write(&path, text.replace(&*from, &to)).map_err(io("write", &path))?;
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_name_the_new_place_and_programs_are_left_alone() {
+    fn scripts_name_the_new_folder_and_binaries_are_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let bin = folder.path().join("bin");
         fs::create_dir(&bin).unwrap();

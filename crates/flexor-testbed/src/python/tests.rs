@@ -1,4 +1,4 @@
-//! Environments of no packages: everything but pip's download.
+//! Tests with environments of no packages: everything but pip's download.
 
 use super::*;
 
@@ -36,12 +36,12 @@ fn without_python_the_error_says_what_to_install() {
 }
 
 #[test]
-fn an_environment_works_where_it_stands_in_the_end() {
+fn an_environment_works_in_its_final_folder() {
     let Some(path) = search_path() else { return };
     let cache = tempfile::tempdir().unwrap();
     let env = ensure(cache.path(), &path, &EMPTY).unwrap();
-    let said = env.command().args(["-c", "import finished, sys; print(sys.prefix)"]).output().unwrap();
-    assert_eq!(String::from_utf8(said.stdout).unwrap().trim(), env.folder().to_str().unwrap());
+    let printed = env.command().args(["-c", "import finished, sys; print(sys.prefix)"]).output().unwrap();
+    assert_eq!(String::from_utf8(printed.stdout).unwrap().trim(), env.folder().to_str().unwrap());
     // A program with its interpreter's path in the first line.
     let pip = Command::new(env.bin().join("pip")).arg("--version").output().unwrap();
     assert!(String::from_utf8(pip.stdout).unwrap().contains(env.folder().to_str().unwrap()));
@@ -64,7 +64,7 @@ fn an_environment_that_fails_its_check_is_not_kept() {
 }
 
 #[test]
-fn the_key_follows_everything_that_goes_in() {
+fn the_key_changes_with_every_input() {
     let changed = [
         Recipe { requirements: "a==1\n", ..EMPTY },
         Recipe { check: "", ..EMPTY },

@@ -1,8 +1,8 @@
-//! Building one Go module into the cache, once, however many processes ask at the same time.
+//! Builds one Go module into the cache, once, however many processes ask at the same time.
 //!
-//! The rule that keeps it safe: a folder named by the key is only ever made by renaming a finished one into place, so
-//! its presence means it is complete. The lock makes the second asker wait instead of building the same again; the
-//! kernel lets go of it when its holder dies.
+//! A folder named by the key is only ever created by renaming a finished one, so its presence means that it is
+//! complete. A lock makes the second caller wait instead of building again; the kernel releases it when its holder
+//! dies.
 
 use std::{
     fs::{self, File},
@@ -28,25 +28,25 @@ pub(super) fn ensure(
     build_program: &mut BuildProgram<'_>,
 ) -> Result<PathBuf, ToolsError> {
     let shelf = cache.join("tools").join(module.name);
-    let place = shelf.join(module.key());
-    if place.is_dir() {
-        return Ok(place);
+    let destination = shelf.join(module.key());
+    if destination.is_dir() {
+        return Ok(destination);
     }
     fs::create_dir_all(&shelf).map_err(io("create", &shelf))?;
     let lock_path = shelf.join("lock");
     let lock = File::create(&lock_path).map_err(io("create", &lock_path))?;
     lock.lock().map_err(io("lock", &lock_path))?;
-    if place.is_dir() {
-        return Ok(place);
+    if destination.is_dir() {
+        return Ok(destination);
     }
-    build_into(&shelf, &place, module, build_program)?;
-    prune(&shelf, &place);
-    Ok(place)
+    build_into(&shelf, &destination, module, build_program)?;
+    prune(&shelf, &destination);
+    Ok(destination)
 }
 
 fn build_into(
     shelf: &Path,
-    place: &Path,
+    destination: &Path,
     module: &GoModule,
     build_program: &mut BuildProgram<'_>,
 ) -> Result<(), ToolsError> {
@@ -63,11 +63,11 @@ fn build_into(
     for program in module.programs {
         build_program(&sources, program, &programs.join(program.name))?;
     }
-    fs::rename(&programs, place).map_err(io("move into place", place))
+    fs::rename(&programs, destination).map_err(io("move into place", destination))
 }
 
-/// Removes what is no longer used: builds beyond the newest few, and folders of builds that were killed half way.
-/// Only the holder of the lock calls it, so no unfinished folder here is anyone's work in progress.
+/// Removes builds beyond the newest few, and folders of killed builds. Only the holder of the lock calls it, so no
+/// unfinished folder here is in use.
 fn prune(shelf: &Path, in_use: &Path) {
     let Ok(entries) = fs::read_dir(shelf) else { return };
     let mut finished: Vec<(SystemTime, PathBuf)> = Vec::new();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn two_builds_at_once_build_once_and_both_get_whole_tools() {
+    fn two_concurrent_callers_build_once_and_both_get_complete_tools() {
         let cache = tempfile::tempdir().unwrap();
         let (built, start) = (AtomicUsize::new(0), Barrier::new(2));
         let ensure_one = || {
@@ -148,9 +148,10 @@ mod tests {
             }
         });
         assert!(failed.unwrap_err().to_string().contains("no space left"));
-        let place = ensure(cache.path(), &MODULE, &mut write_program).unwrap();
-        assert_eq!(fs::read_to_string(place.join("one")).unwrap(), "one");
-        let left: Vec<_> = fs::read_dir(place.parent().unwrap()).unwrap().flatten().map(|e| e.file_name()).collect();
+        let destination = ensure(cache.path(), &MODULE, &mut write_program).unwrap();
+        assert_eq!(fs::read_to_string(destination.join("one")).unwrap(), "one");
+        let left: Vec<_> =
+            fs::read_dir(destination.parent().unwrap()).unwrap().flatten().map(|e| e.file_name()).collect();
         assert_eq!(left.len(), 2, "only the lock and the finished build may stay: {left:?}");
     }
 

@@ -1,6 +1,6 @@
-//! The Go toolchain on this machine: is it there, is it young enough, run a build with it.
+//! Finds the Go toolchain of this machine, checks its version, and runs a build with it.
 //!
-//! Only [`super::build`] asks, and only when something has to be built: tools that stand in the cache need no Go.
+//! Only [`super::build`] uses it, and only when something must be built: tools in the cache need no Go.
 
 use std::{
     path::{Path, PathBuf},
@@ -58,7 +58,7 @@ impl Go {
     }
 }
 
-/// The (major, minor) of what `go version` prints, for instance `go version go1.26.8 linux/amd64`.
+/// The (major, minor) version in the output of `go version`, for instance `go version go1.26.8 linux/amd64`.
 fn parse_version(text: &str) -> Option<(u32, u32)> {
     let number = text.split_whitespace().find_map(|word| word.strip_prefix("go").filter(|rest| !rest.is_empty()))?;
     let mut parts = number.split('.');

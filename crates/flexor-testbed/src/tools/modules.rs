@@ -1,8 +1,8 @@
-//! The Go modules that the testbed is built from: which programs each gives, and the key of its place in the cache.
+//! The Go modules of the testbed: the programs of each, and its key in the cache.
 //!
-//! The module files are compiled in, so that a built test or xtask binary needs no checkout to find them; they are
-//! written beside the output when something is built. To move to another version edit `go/<name>/go.mod` (for
-//! Kubernetes the `replace` lines too), run `go mod tidy` there, and change the `-X` flags here.
+//! The module files are compiled in, so a built test or xtask binary needs no checkout; a build writes them beside its
+//! output. To move to another version, edit `go/<name>/go.mod` (for Kubernetes the `replace` lines too), run `go mod
+//! tidy` there, and change the `-X` flags here.
 
 use sha2::{Digest as _, Sha256};
 
@@ -16,7 +16,6 @@ pub(super) struct GoModule {
     pub(super) name: &'static str,
     /// The files of the module, name and text.
     pub(super) files: &'static [(&'static str, &'static str)],
-    /// What is built from it.
     pub(super) programs: &'static [Program],
     /// How long a first build takes on two cores, for the progress line.
     pub(super) first_build: &'static str,
@@ -29,7 +28,6 @@ pub(super) struct Program {
     pub(super) name: &'static str,
     /// Go package of its `main`.
     pub(super) package: &'static str,
-    /// What the linker is told.
     pub(super) ldflags: &'static str,
 }
 
@@ -81,7 +79,7 @@ pub(super) const KWOK: GoModule = GoModule {
 };
 
 impl GoModule {
-    /// The module's key in the cache: what is built changes only when one of these texts does.
+    /// The module's key in the cache: a build changes only with one of these texts.
     pub(super) fn key(&self) -> String {
         let mut hash = Sha256::new();
         let recipe = self.programs.iter().flat_map(|p| [p.name, p.package, p.ldflags]);
@@ -106,7 +104,7 @@ mod tests {
     };
 
     #[test]
-    fn the_key_follows_the_files_and_the_recipe() {
+    fn the_key_changes_with_the_files_and_the_recipe() {
         let same = MODULE.clone();
         let other_file = GoModule { files: &[("go.mod", "module m\n"), ("go.sum", "x")], ..MODULE };
         let moved_text = GoModule { files: &[("go.mod", "module m"), ("go.sum", "\n")], ..MODULE };
@@ -119,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_told_to_the_linker_is_the_pinned_one() {
+    fn the_version_passed_to_the_linker_is_the_pinned_one() {
         let (_, go_mod) = KUBERNETES.files[0];
         let version = |line: &str| {
             let words: Vec<&str> = line.split_whitespace().skip_while(|word| *word == "require").collect();

@@ -1,8 +1,8 @@
-//! Stand-ins for the CUDA libraries that torch is linked with and never calls on a machine without a GPU.
+//! Stand-ins for the CUDA libraries that torch links with and never calls on a machine without a GPU.
 //!
-//! Each is an empty shared object with the right name. Python opens extension modules so that every symbol must be
-//! found at once; a `.pth` file, which Python runs at its start, asks for lazy binding instead, and what is never
-//! called is never looked for. Only data must be there: one variable, with a symbol version.
+//! Each is an empty shared object with the right name. Python opens extension modules with immediate binding, which
+//! requires every symbol. A `.pth` file, which Python runs at its start, switches to lazy binding, so functions that
+//! are never called are never looked up. Only data must exist: one variable, with a symbol version.
 
 use std::{ffi::OsStr, fs, path::Path, process::Command};
 
@@ -18,7 +18,7 @@ const NVSHMEM_VERSIONS: &str = "NVSHMEM { global: nvshmem_selected_device_transp
 
 const LAZY_BINDING: &str = "import os, sys; sys.setdlopenflags(os.RTLD_LAZY)\n";
 
-/// Everything that decides how the stand-ins look.
+/// All inputs of the stand-ins.
 pub(super) const TEXTS: &[&str] = &[EMPTY, NVSHMEM, NVSHMEM_SOURCE, NVSHMEM_VERSIONS, LAZY_BINDING];
 
 /// Makes the stand-ins beside the CUDA runtime, with the C compiler in `search_path`.

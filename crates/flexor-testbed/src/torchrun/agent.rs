@@ -1,4 +1,4 @@
-//! One torchrun, or one `flexor launch` in its place: how it is started and what can be done to it.
+//! One torchrun, or one `flexor launch` in its stead: its configuration, start, signals and log.
 
 use std::{
     ffi::OsString,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{flexor_processes::Namespace, keeper::wait_until, torch::Torch};
 
-/// The probe, what watches other programs, and what both write with.
+/// The probe, the observer of other programs, and their shared event writer.
 const PROGRAMS: [(&str, &str); 3] = [
     (PROBE, include_str!("../../python/probe.py")),
     (OBSERVED, include_str!("../../python/observed.py")),
@@ -26,7 +26,7 @@ const PROGRAMS: [(&str, &str); 3] = [
 const PROBE: &str = "probe.py";
 const OBSERVED: &str = "observed.py";
 
-/// What a torchrun is started with.
+/// The configuration of a torchrun.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
     name: String,
@@ -38,7 +38,7 @@ pub struct AgentConfig {
     network: Option<Namespace>,
 }
 
-/// Who starts the workers.
+/// The launcher of the workers.
 #[derive(Debug, Clone)]
 enum Launcher {
     Torchrun,
@@ -65,7 +65,7 @@ impl Launcher {
     }
 }
 
-/// What the workers run.
+/// The program of the workers.
 #[derive(Debug, Clone)]
 enum Program {
     Probe,
@@ -76,8 +76,8 @@ enum Program {
 impl AgentConfig {
     /// A torchrun with one worker, the probe, which makes steps until it is ended.
     ///
-    /// All agents of a test are on one host, so what torchrun takes from the host's name is said here: gloo uses the
-    /// loopback interface.
+    /// All agents of a test are on one host, so the configuration sets what torchrun derives from the host name: gloo
+    /// uses the loopback interface.
     pub fn new(name: impl Into<String>) -> Self {
         let config = Self {
             name: name.into(),
@@ -91,7 +91,7 @@ impl AgentConfig {
         config.env("GLOO_SOCKET_IFNAME", "lo").env("OMP_NUM_THREADS", "1")
     }
 
-    /// Has the workers launched by `flexor launch` in place of torchrun; `program` is `flexor`.
+    /// Lets `flexor launch` start the workers instead of torchrun; `program` is `flexor`.
     pub fn flexor_launch(mut self, program: impl Into<PathBuf>) -> Self {
         self.launcher = Launcher::Flexor(program.into());
         self
@@ -116,7 +116,7 @@ impl AgentConfig {
         &self.name
     }
 
-    /// Runs it in this network, where workers meet over the cable.
+    /// Runs it in this network, where workers connect over the cable.
     pub fn network(mut self, network: &Namespace) -> Self {
         self.network = Some(network.clone());
         self.env("GLOO_SOCKET_IFNAME", network.interface()).env("PET_LOCAL_ADDR", network.address().to_string())
@@ -128,13 +128,13 @@ impl AgentConfig {
         self
     }
 
-    /// Runs a script in place of the probe. It writes no [`ProbeEvent`]s.
+    /// Runs a script instead of the probe. It writes no [`ProbeEvent`]s.
     pub fn script(mut self, path: impl Into<PathBuf>) -> Self {
         (self.program, self.args) = (Program::Script(path.into()), Vec::new());
         self
     }
 
-    /// Runs a training script in place of the probe, as it is, and writes an event for each step of its optimizer.
+    /// Runs an unchanged training script instead of the probe and writes an event for each step of its optimizer.
     pub fn observed(mut self, path: impl Into<PathBuf>) -> Self {
         (self.program, self.args) = (Program::Observed(path.into()), Vec::new());
         self
@@ -146,7 +146,7 @@ impl AgentConfig {
         self
     }
 
-    /// Lets what writes events live on for so long after its last step.
+    /// Keeps the event writer alive for this long after its last step.
     pub fn linger(mut self, linger: Duration) -> Self {
         self.linger = linger;
         self
@@ -190,7 +190,7 @@ impl Agent {
         Ok(Self { name: config.name, node: Node::start(folder, torch, &command)?, events })
     }
 
-    /// Its name, which the probe's events carry.
+    /// Its name, which is also in the probe's events.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -200,8 +200,8 @@ impl Agent {
         self.events.read()
     }
 
-    /// Waits for the first event, old or coming, for which `wanted` holds. Fails when the time is over and, at once,
-    /// when torchrun has ended without it.
+    /// Waits for the first event, past or future, for which `wanted` holds. Fails after the deadline and, at once, when
+    /// torchrun has ended without it.
     pub fn await_event(
         &self,
         deadline: Duration,
@@ -211,11 +211,11 @@ impl Agent {
         self.events.await_event(deadline, wanted, ended).map_err(|error| self.explain(error))
     }
 
-    /// Waits until `wanted` holds for the log, and gives the log.
+    /// Waits until `wanted` holds for the log, and returns the log.
     pub fn await_log(&self, deadline: Duration, mut wanted: impl FnMut(&str) -> bool) -> anyhow::Result<String> {
         let mut log = String::new();
         let mut done = || {
-            // In this order: what torchrun said before it ended is in the log.
+            // In this order: the log then holds everything that torchrun printed before it ended.
             let ended = self.exit_code().is_some();
             log = self.log();
             Some(wanted(&log)).filter(|found| *found || ended)
@@ -243,7 +243,7 @@ impl Agent {
         self.node.exit_code()
     }
 
-    /// What torchrun and its workers have said.
+    /// The output of torchrun and its workers.
     pub fn log(&self) -> String {
         self.node.log()
     }
@@ -262,7 +262,7 @@ impl Agent {
         Ok(())
     }
 
-    /// The loss of a node: torchrun and its workers are gone at once, with nobody left to say so.
+    /// Loses the node: torchrun and its workers are killed, and no process is left to report it.
     pub fn kill_node(&self) {
         self.node.kill();
     }
@@ -272,7 +272,7 @@ impl Agent {
         self.node.signal_all(Signal::SIGSTOP);
     }
 
-    /// Wakes what [`Agent::stop_node`] stopped.
+    /// Resumes the node after [`Agent::stop_node`].
     pub fn continue_node(&self) {
         self.node.signal_all(Signal::SIGCONT);
     }
@@ -301,13 +301,13 @@ impl Agent {
     }
 }
 
-/// A port of loopback that was free a moment ago, for programs that cannot take one from the kernel and tell it.
+/// A port of loopback that was free a moment ago, for programs that cannot report a port chosen by the kernel.
 pub fn free_port() -> anyhow::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
     Ok(listener.local_addr().context("find a free port")?.port())
 }
 
-/// Whether a process is what `flexor launch` leaves its own end to, which is no worker.
+/// Whether a process is the keeper of `flexor launch`, which is no worker.
 fn is_keeper(pid: u32) -> bool {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     words.split(|byte| *byte == 0).nth(1) == Some(b"end-what-is-left")

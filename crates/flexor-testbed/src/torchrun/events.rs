@@ -1,4 +1,4 @@
-//! What the probe writes down, and waiting for it.
+//! The events that the probe records, and waiting for them.
 
 use std::{
     fs,
@@ -18,7 +18,6 @@ pub struct ProbeEvent {
     /// When it happened.
     #[serde(rename = "t", deserialize_with = "seconds_since_epoch")]
     pub at: SystemTime,
-    /// What happened.
     #[serde(rename = "event")]
     pub kind: ProbeEventKind,
     /// How many steps this process has made.
@@ -33,11 +32,10 @@ pub struct ProbeEvent {
     pub world: u32,
     /// How many restarts its agent has charged.
     pub restart: u32,
-    /// Where the worker of rank 0 serves; together with `restart` it tells worlds apart.
+    /// The port of the worker of rank 0; together with `restart` it distinguishes worlds.
     pub master_port: u16,
 }
 
-/// What a [`ProbeEvent`] tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeEventKind {
@@ -75,8 +73,8 @@ impl EventLog {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Waits for the first event, old or coming, for which `wanted` holds. `ended` is asked now and then and ends the
-    /// wait with its reason: what will not come need not be waited for.
+    /// Waits for the first event, past or future, for which `wanted` holds. `ended` is polled and ends the wait with
+    /// its reason.
     pub(super) fn await_event(
         &self,
         deadline: Duration,
@@ -117,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_and_a_broken_last_one_is_left_out() {
+    fn lines_are_read_and_a_broken_last_one_is_skipped() {
         let (_folder, log) = log(&format!("{START}\n{{\"t\": 1001.0, \"ev"));
         let events = log.read();
         assert_eq!(events.len(), 1);

@@ -1,8 +1,8 @@
-//! A command with everything below it, owned as one.
+//! A command with all its descendants, owned as one.
 //!
-//! The command's parent is a small Python program, `node.py`, which adopts every orphan of the node and kills all of
-//! them when its standard input ends: when this guard is dropped or when the process that holds it dies. It is no part
-//! of the node: signals to the node go to what is below it.
+//! The command's parent is a small Python program, `node.py`. It adopts every orphan of the node and kills all of them
+//! when its standard input ends: when this guard is dropped or when the process that holds it dies. It is not part of
+//! the node: signals to the node go to its descendants.
 
 use std::{
     fs,
@@ -38,7 +38,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Makes the folder of a node; whoever gets it starts the node with it.
+    /// Makes the folder of a node; the caller then starts the node with it.
     pub(crate) fn make_folder() -> anyhow::Result<tempfile::TempDir> {
         tempfile::Builder::new().prefix("flexor-node-").tempdir().context("make a folder for a node")
     }
@@ -62,7 +62,7 @@ impl Node {
         Ok(Self { folder: folder.keep(), init })
     }
 
-    /// The id of the command's process, once it is there and as long as it is.
+    /// The id of the command's process, while it runs.
     pub(crate) fn command_pid(&self) -> Option<u32> {
         self.number("pid").filter(|_| self.exit_code().is_none())
     }
@@ -90,7 +90,7 @@ impl Node {
         self.number("exit")
     }
 
-    /// What the command and its children have said.
+    /// The output of the command and its children.
     pub(crate) fn log(&self) -> String {
         fs::read(log_path(&self.folder)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
@@ -116,7 +116,7 @@ impl Drop for Node {
     }
 }
 
-/// Sends a signal to a process that may be gone by now.
+/// Sends a signal to a process that may have ended.
 pub(crate) fn send(pid: u32, signal: Signal) {
     if let Ok(pid) = i32::try_from(pid) {
         let _ = kill(Pid::from_raw(pid), signal);

@@ -1,4 +1,5 @@
-//! Who is below whom, from `/proc`. Process groups and sessions do not tell: torchrun's workers have their own.
+//! Finds the descendants of a process in `/proc`. Process groups and sessions do not help: torchrun's workers have
+//! their own.
 
 use std::fs;
 
@@ -31,7 +32,7 @@ mod tests {
 
     #[test]
     fn a_grandchild_is_found_whatever_its_process_group() {
-        // The inner shell says that it is there and waits for the end of its input.
+        // The inner shell prints a line when it is running and waits for the end of its input.
         let mut child = Command::new("sh")
             .args(["-c", "sh -c 'echo $$; cat'; true"])
             .stdin(Stdio::piped())
@@ -43,8 +44,8 @@ mod tests {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let (outer, inner) = (child.id(), line.trim().parse().unwrap());
         let found = descendants(std::process::id());
-        let place = |wanted| found.iter().position(|pid| *pid == wanted).unwrap();
-        assert!(place(outer) < place(inner), "{found:?}");
+        let position = |wanted| found.iter().position(|pid| *pid == wanted).unwrap();
+        assert!(position(outer) < position(inner), "{found:?}");
         drop(child.stdin.take());
         child.wait().unwrap();
         assert!(!descendants(std::process::id()).contains(&outer));

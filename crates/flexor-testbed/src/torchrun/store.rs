@@ -1,4 +1,4 @@
-//! A stock TCPStore server in a process of its own: what a careful user of torchrun would set up.
+//! A stock TCPStore server in its own process, as a careful user of torchrun would run it.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -49,7 +49,7 @@ impl StockStore {
             Ok(port) => Ok(Self { server, port }),
             Err(_) => {
                 let status = server.wait().context("wait for a stock store")?;
-                bail!("the stock store ended with {status} before it told its port");
+                bail!("the stock store ended with {status} before it printed its port");
             }
         }
     }
@@ -69,7 +69,7 @@ impl StockStore {
         self.server.id()
     }
 
-    /// Ends it at once and waits until it is gone.
+    /// Ends it at once and waits for its end.
     pub fn kill(&mut self) {
         let _ = self.server.kill().and_then(|()| self.server.wait());
     }

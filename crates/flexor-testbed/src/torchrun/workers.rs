@@ -1,4 +1,4 @@
-//! The workers of some agents before something happened, and waiting for those that come after them.
+//! A snapshot of the workers of some agents, and waiting for their successors.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -7,7 +7,7 @@ use super::{
     events::{ProbeEvent, ProbeEventKind},
 };
 
-/// Who worked at one moment.
+/// The workers at one moment.
 #[derive(Debug, Clone)]
 pub struct Workers {
     pids: Vec<u32>,

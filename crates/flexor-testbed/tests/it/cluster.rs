@@ -1,9 +1,9 @@
 //! Tests that start real control planes.
 
-mod again;
-mod breaking;
-mod missing;
+mod child_test;
+mod control_plane_faults;
 mod nodes;
 mod ownership;
 mod pods;
 mod stages;
+mod start_failures;

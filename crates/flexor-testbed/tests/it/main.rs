@@ -1,4 +1,4 @@
-//! The testbed's own tests. The first module name is the tier that a test belongs to.
+//! The testbed's own tests. The first module of a test's path names its tier.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

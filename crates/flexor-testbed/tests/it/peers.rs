@@ -1,4 +1,4 @@
-//! Tests with the programs that Flexor replaces, as they come from their makers.
+//! Tests with the released programs that Flexor replaces.
 
 mod environments;
 mod torch_mnist;

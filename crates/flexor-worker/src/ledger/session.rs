@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use flexor_ps::dial::{Way, is_final};
+use flexor_ps::dial::{DialEndpoint, is_final};
 use flexor_wire::Token;
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::master_client::MasterClient;
@@ -22,7 +22,7 @@ pub(super) struct PendingRequest {
 }
 
 pub(super) struct Session {
-    master: Way,
+    master: DialEndpoint,
     token: Option<Token>,
     worker: WorkerName,
     requests: mpsc::Receiver<PendingRequest>,
@@ -37,7 +37,7 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(
-        master: Way,
+        master: DialEndpoint,
         token: Option<Token>,
         worker: WorkerName,
         requests: mpsc::Receiver<PendingRequest>,

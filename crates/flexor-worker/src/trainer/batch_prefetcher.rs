@@ -34,7 +34,7 @@ pub(super) struct PreparedBatch {
     /// The versions of the pulled parameters, where staleness matters.
     pub(super) versions: Versions,
     /// The map epoch of the last rewind of all servers, at the time of the lease.
-    pub(super) rewound: u64,
+    pub(super) rewind_epoch: u64,
 }
 
 /// Reads a leased batch and pulls its parameters.
@@ -113,16 +113,17 @@ impl BatchLoader {
         let wanted: Vec<(TableId, &[u64])> =
             (0..).map(TableId).zip(lookup.tables().iter().map(TableLookup::keys)).collect();
         let why = match (of.step, self.steps) {
-            (Some(step), Some(steps)) => {
-                PullFor::Step { taken: step.saturating_sub(u64::from(steps.tolerance)), rewound: lease.rewound }
-            }
-            _ if self.by_version => PullFor::TrainingByVersion,
+            (Some(step), Some(steps)) => PullFor::Step {
+                committed: step.saturating_sub(u64::from(steps.tolerance)),
+                rewind_epoch: lease.rewind_epoch,
+            },
+            _ if self.by_version => PullFor::TrainingWithVersions,
             _ => PullFor::Training,
         };
         match client.pull(&wanted, why, &mut rows).await? {
-            PullOutcome::Whole => {}
+            PullOutcome::Complete => {}
             // Servers and data may have been rewound. Then the lease is void.
-            PullOutcome::NoSuchStep => {
+            PullOutcome::StepVoid => {
                 tracing::warn!(
                     batch = of.number,
                     step = of.step,
@@ -145,7 +146,7 @@ impl BatchLoader {
             variables,
             rows,
             versions,
-            rewound: lease.rewound,
+            rewind_epoch: lease.rewind_epoch,
         }))
     }
 }

@@ -59,7 +59,7 @@ impl Learner<'_> {
         if let Some(report) = self.progress.take_remaining() {
             self.report_progress(&report, on_event).await?;
         }
-        self.ledger.report(progress_reporter::final_report(&self.outcome, self.pusher.answered())).await?;
+        self.ledger.report(progress_reporter::final_report(&self.outcome, self.pusher.acknowledged())).await?;
         Ok(prefetcher)
     }
 
@@ -69,7 +69,9 @@ impl Learner<'_> {
         on_event: &mut impl FnMut(TrainingEvent<'_>),
     ) -> Result<(), TrainingError> {
         on_event(TrainingEvent::Progress(report));
-        self.ledger.report(progress_reporter::progress_report(report, &self.outcome, self.pusher.answered())).await?;
+        self.ledger
+            .report(progress_reporter::progress_report(report, &self.outcome, self.pusher.acknowledged()))
+            .await?;
         Ok(())
     }
 
@@ -83,7 +85,7 @@ impl Learner<'_> {
 
     /// Trains on one batch. Returns a progress report if one is due.
     async fn train_batch(&mut self, next: PreparedBatch) -> Result<Option<ProgressReport>, TrainingError> {
-        let PreparedBatch { id, held, batch, lookup, variables, rows, versions, rewound } = next;
+        let PreparedBatch { id, held, batch, lookup, variables, rows, versions, rewind_epoch } = next;
         if batch.is_empty() {
             // All of its records were skipped; the batch is acknowledged all the same.
             self.acknowledge(held).await?;
@@ -103,17 +105,17 @@ impl Learner<'_> {
             .collect();
         let variable_gradients: Vec<(u32, &[f32])> =
             (0..).zip(self.gradients.variables.iter().map(Vec::as_slice)).collect();
-        let (in_step, non_finite) = (self.plan.steps.map(|_| rewound), self.plan.non_finite);
+        let (rewind_epoch, non_finite) = (self.plan.steps.map(|_| rewind_epoch), self.plan.non_finite);
         let push = Pushed {
             batch: id,
             learning_rate: 0.0,
-            in_step,
+            rewind_epoch,
             non_finite,
             rows: &row_gradients,
             variables: &variable_gradients,
         };
-        let pushed = self.pusher.push_since(&push, &versions).await?;
-        self.outcome.applied_before += u64::from(pushed.taken_before) + u64::from(pushed.too_late);
+        let pushed = self.pusher.push_based_on(&push, &versions).await?;
+        self.outcome.applied_before += u64::from(pushed.already_applied) + u64::from(pushed.batch_closed);
         self.acknowledge(held).await?;
         self.outcome.steps += 1;
         Ok(self.progress.step(&batch, &self.gradients))

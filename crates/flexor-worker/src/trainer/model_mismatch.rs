@@ -8,7 +8,7 @@ use flexor_ps::client::ClientError;
 use flexor_ps::spec::ModelSpec;
 use flexor_wire::Token;
 use flexor_wire::master::v1 as wire;
-use flexor_wire::master::v1::servers_client::ServersClient;
+use flexor_wire::master::v1::ps_membership_client::PsMembershipClient;
 
 use super::{TrainingError, WorkerContext};
 
@@ -19,7 +19,7 @@ const MODEL_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) async fn explain(declined: ClientError, context: &WorkerContext, ours: &ModelSpec) -> TrainingError {
     let theirs = match &declined {
         ClientError::Declined(_) => tokio::time::timeout(MODEL_TIMEOUT, fetch_job_model(context)).await.ok().flatten(),
-        ClientError::Address(_) | ClientError::Refused(_) | ClientError::Nonsense(_) => None,
+        ClientError::Address(_) | ClientError::Refused(_) | ClientError::InvalidReply(_) => None,
     };
     match theirs.and_then(|theirs| describe_difference(ours, &theirs)) {
         Some(differences) => TrainingError::OtherModel { differences },
@@ -38,8 +38,8 @@ fn describe_difference(ours: &ModelSpec, theirs: &ModelSpec) -> Option<String> {
 
 /// Fetches the job's model from the master.
 async fn fetch_job_model(context: &WorkerContext) -> Option<ModelSpec> {
-    let channel = context.dialer.way_to(&context.master).ok()?.connect().await.ok()?;
-    let mut client = ServersClient::with_interceptor(channel, Token::carried(context.token.as_ref()));
-    let mut maps = client.follow(wire::FollowServers::default()).await.ok()?.into_inner();
+    let channel = context.dialer.endpoint(&context.master).ok()?.connect().await.ok()?;
+    let mut client = PsMembershipClient::with_interceptor(channel, Token::carried(context.token.as_ref()));
+    let mut maps = client.watch_partition_map(wire::WatchPartitionMapRequest::default()).await.ok()?.into_inner();
     serde_json::from_str(&maps.message().await.ok()??.model).ok()
 }

@@ -1,7 +1,7 @@
 //! The reports that a worker sends to its master once a second: progress, and the outcome of its pushes. They are for
 //! people; nothing is decided by them.
 
-use flexor_ps::client::Answered;
+use flexor_ps::client::AcknowledgedVersions;
 use flexor_wire::master::v1 as wire;
 
 use super::{ProgressReport, TestResult, TrainingOutcome};
@@ -10,7 +10,7 @@ use super::{ProgressReport, TestResult, TrainingOutcome};
 pub(super) fn progress_report(
     report: &ProgressReport,
     outcome: &TrainingOutcome,
-    answered: &Answered,
+    acknowledged: &AcknowledgedVersions,
 ) -> wire::Metrics {
     let some = [("loss", report.loss), ("auc", report.auc), ("accuracy", report.accuracy)];
     let all = [
@@ -19,12 +19,12 @@ pub(super) fn progress_report(
         ("measured_records", report.measured as f64),
     ];
     let values = values(some).chain(named(all)).collect();
-    wire::Metrics { values, updates: Some(updates(outcome, answered)), at_once: false }
+    wire::Metrics { values, updates: Some(updates(outcome, acknowledged)), at_once: false }
 }
 
 /// The report after the last batch.
-pub(super) fn final_report(outcome: &TrainingOutcome, answered: &Answered) -> wire::Metrics {
-    wire::Metrics { updates: Some(updates(outcome, answered)), at_once: true, ..wire::Metrics::default() }
+pub(super) fn final_report(outcome: &TrainingOutcome, acknowledged: &AcknowledgedVersions) -> wire::Metrics {
+    wire::Metrics { updates: Some(updates(outcome, acknowledged)), at_once: true, ..wire::Metrics::default() }
 }
 
 /// The scores on the test data.
@@ -33,13 +33,13 @@ pub(super) fn test_report(test: &TestResult) -> wire::Metrics {
     wire::Metrics { values: values(some).collect(), updates: None, at_once: true }
 }
 
-fn updates(outcome: &TrainingOutcome, answered: &Answered) -> wire::WorkerUpdates {
-    let answered = answered.iter().map(|(partition, origin, version)| wire::AnsweredVersion {
+fn updates(outcome: &TrainingOutcome, acknowledged: &AcknowledgedVersions) -> wire::WorkerUpdates {
+    let acknowledged = acknowledged.iter().map(|(partition, generation, version)| wire::AcknowledgedVersion {
         partition: partition.number(),
-        origin,
+        generation,
         version,
     });
-    wire::WorkerUpdates { repeats: outcome.applied_before, answered: answered.collect() }
+    wire::WorkerUpdates { repeats: outcome.applied_before, acknowledged: acknowledged.collect() }
 }
 
 /// The known values.

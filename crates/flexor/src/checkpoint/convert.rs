@@ -1,72 +1,71 @@
-//! `flexor checkpoint convert`: any checkpoint that can be read, as native servers read it.
+//! `flexor checkpoint convert`: writes a checkpoint of ElasticDL or of another job in the format of native servers.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
-use flexor_ps::checkpoint::{Folder, list};
-use flexor_ps::elasticdl::{Kept, KeptError, convert};
+use flexor_ps::checkpoint::{DirectoryStorage, list};
+use flexor_ps::elasticdl::{LoadError, LoadedCheckpoint, convert};
 use flexor_ps::spec::Optimizer;
 
 use super::{first_undamaged, judged, refuse};
 use crate::exit::{Exit, Misused, Refused};
 use crate::output;
 
-/// What `flexor checkpoint convert` takes.
+/// Arguments of `flexor checkpoint convert`.
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// The checkpoint, or a folder of checkpoints of which the latest is taken that is whole and not damaged: of ElasticDL
-    /// itself, of servers for its workers, or of a native job
+    /// Checkpoint, or a folder of checkpoints to take the latest complete and undamaged one from: of ElasticDL itself, of
+    /// `flexor ps --elasticdl`, or of a native job
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
-    /// The folder to write it into, as in spec.flexor.checkpoints.folder
+    /// Folder to write it into, as in spec.flexor.checkpoints.folder
     #[arg(value_name = "TO")]
     pub to: PathBuf,
-    /// How the model is trained, which ElasticDL's own files do not say: SGD, Adagrad or Adam
+    /// Optimizer, which ElasticDL's own files do not contain: SGD, Adagrad or Adam
     #[arg(long, alias = "opt_type", value_name = "TYPE", requires = "opt_args")]
     pub opt_type: Option<String>,
-    /// Its numbers, such as 'learning_rate=0.1;momentum=0.0;nesterov=False'
+    /// Arguments of the optimizer, such as 'learning_rate=0.1;momentum=0.0;nesterov=False'
     #[arg(long, alias = "opt_args", value_name = "ARGS", requires = "opt_type")]
     pub opt_args: Option<String>,
-    /// What the first values of rows are drawn from, where the checkpoint does not say it
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    /// Seed of the initial values of rows, if the checkpoint does not contain it
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub seed: u64,
 }
 
-/// Does it.
 pub fn run(args: &ConvertArgs) -> anyhow::Result<Exit> {
     let ConvertArgs { from, to, opt_type, opt_args, seed } = args;
     let optimizer = opt_type.as_deref().zip(opt_args.as_deref()).map(|(kind, numbers)| {
-        let read = Optimizer::from_elasticdl(kind, numbers);
-        read.map_err(|error| Misused(anyhow!("--opt-type {kind} --opt-args '{numbers}' cannot be: {error}")))
+        let optimizer = Optimizer::from_elasticdl(kind, numbers);
+        optimizer.map_err(|error| Misused(anyhow!("--opt-type {kind} --opt-args '{numbers}': {error}")))
     });
     let optimizer = optimizer.transpose()?;
     if is_same_folder(from, to) {
         let shown = from.display();
-        return refuse(format!("{shown} lies where the new one is to be written; name another folder to write into"));
+        return refuse(format!("{shown} is in the folder to write into; name another folder to write into"));
     }
-    let kept = first_undamaged(candidates(from).into_iter(), |one| {
-        Kept::read(&one, optimizer, *seed).map_err(|error| Refused(error.into()).into())
+    let loaded = first_undamaged(candidates(from).into_iter(), |one| {
+        LoadedCheckpoint::read(&one, optimizer, *seed).map_err(|error| Refused(error.into()).into())
     })?;
-    let number = u64::from(kept.version().unsigned_abs());
-    // A job begins with the latest one of its folder.
-    let known = list(&Folder::new(to)).map_err(judged)?;
-    if let Some(later) = known.into_iter().find(|known| known.0 >= number) {
+    let number = u64::from(loaded.version().unsigned_abs());
+    // A job starts from the latest checkpoint of its folder.
+    let existing = list(&DirectoryStorage::new(to)).map_err(judged)?;
+    if let Some(later) = existing.into_iter().find(|existing| existing.0 >= number) {
         let shown = to.display();
         return refuse(format!(
-            "{shown} has checkpoint {later} already, and this is number {number}; name another folder"
+            "{shown} has checkpoint {later} already, and this is checkpoint {number}; name another folder"
         ));
     }
-    let manifest = convert(kept, to).map_err(|error| match error {
-        KeptError::Checkpoint(error) => judged(error).context(format!("cannot write into {}", to.display())),
+    let manifest = convert(loaded, to).map_err(|error| match error {
+        LoadError::Checkpoint(error) => judged(error).context(format!("cannot write into {}", to.display())),
         other => Refused(other.into()).into(),
     })?;
-    let told = "a job that begins with it goes through its data from the beginning";
-    output::text(&format!("wrote checkpoint {} to {}; {told}\n", manifest.id, to.display()))?;
+    let hint = "a job that starts from it starts its data from the beginning";
+    output::text(&format!("wrote checkpoint {} to {}; {hint}\n", manifest.id, to.display()))?;
     Ok(Exit::Success)
 }
 
-/// The checkpoints that may be meant, the best first, each with its name: those of a folder from the latest on, else the
+/// The checkpoints that `from` may name, each with its display name: those in the folder from the latest on, else the
 /// folder itself.
 fn candidates(from: &Path) -> Vec<(String, PathBuf)> {
     let number = |name: &str| {
@@ -85,8 +84,8 @@ fn candidates(from: &Path) -> Vec<(String, PathBuf)> {
     }
 }
 
-/// Whether a checkpoint would be written beside what it is made of: into the folder that is read, by whatever name, or
-/// into the one that the checkpoint lies in. A job of that folder would then begin with it.
+/// Whether the new checkpoint would lie beside its source: in the source folder, under any path, or in the folder of the
+/// source checkpoint. A job of that folder would then start from it.
 fn is_same_folder(from: &Path, to: &Path) -> bool {
     let (Ok(from), Ok(to)) = (from.canonicalize(), to.canonicalize()) else { return false };
     let name = from.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

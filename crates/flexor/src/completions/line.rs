@@ -1,47 +1,43 @@
-//! The line that is being typed, as far as it says where names are to be looked for.
+//! Parses the typed command line, to find the cluster, the namespace and the kind of names to complete.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::{cli, verbs};
 
-/// What stands between this program's own words and those that were typed.
-const TYPED: &str = "--";
+/// Separates the arguments of this process from the typed ones.
+const SEPARATOR: &str = "--";
 
-/// The words of this process with those that were typed in the order in which they are read.
-pub fn as_asked() -> Vec<OsString> {
+/// The arguments of this process, with options before the verb moved behind it.
+pub fn with_verb_first() -> Vec<OsString> {
     let mut own: Vec<OsString> = std::env::args_os().collect();
-    let typed = own.iter().position(|word| word == TYPED).map_or_else(Vec::new, |at| own.split_off(at + 1));
+    let typed = own.iter().position(|word| word == SEPARATOR).map_or_else(Vec::new, |at| own.split_off(at + 1));
     own.extend(verbs::behind_the_verb(typed));
     own
 }
 
-/// What a line says before the cursor.
+/// The command line before the cursor.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Line {
-    /// The verb.
+pub struct TypedLine {
     pub verb: String,
-    /// What stands behind it that belongs to no option.
+    /// Positional arguments.
     pub words: Vec<String>,
-    /// Which cluster.
     pub state_dir: Option<PathBuf>,
-    /// Which namespace, where one was typed.
     pub namespace: Option<String>,
-    /// All of them.
     pub all_namespaces: bool,
 }
 
-impl Line {
+impl TypedLine {
     /// The line of this process, before the word that is being completed.
     pub fn of_this_process() -> Self {
-        let typed = as_asked().into_iter().skip_while(|word| word != TYPED).skip(1);
+        let typed = with_verb_first().into_iter().skip_while(|word| word != SEPARATOR).skip(1);
         let mut typed: Vec<String> = typed.map(|word| word.to_string_lossy().into_owned()).collect();
         let index = std::env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|index| index.parse().ok());
         typed.truncate(index.unwrap_or_else(|| typed.len().saturating_sub(1)));
-        Self::read(&typed)
+        Self::parse(&typed)
     }
 
-    fn read(typed: &[String]) -> Self {
+    fn parse(typed: &[String]) -> Self {
         let mut line = Self::default();
         let mut words = typed.iter().skip(1);
         let program = cli::command();
@@ -53,8 +49,8 @@ impl Line {
                 continue;
             };
             let is_it = |arg: &&clap::Arg| match option {
-                Name::Long(name) => arg.get_long() == Some(name),
-                Name::Short(letter) => arg.get_short() == Some(letter),
+                OptionName::Long(name) => arg.get_long() == Some(name),
+                OptionName::Short(letter) => arg.get_short() == Some(letter),
             };
             let Some(arg) = verb.get_arguments().find(is_it) else { continue };
             let value = if arg.get_action().takes_values() {
@@ -63,7 +59,7 @@ impl Line {
                 None
             };
             match arg.get_id().as_str() {
-                "home" => line.state_dir = value.map(PathBuf::from),
+                "state_dir" => line.state_dir = value.map(PathBuf::from),
                 "namespace" => line.namespace = value,
                 "all_namespaces" => line.all_namespaces = true,
                 _ => {}
@@ -73,23 +69,23 @@ impl Line {
     }
 }
 
-enum Name<'a> {
+enum OptionName<'a> {
     Long(&'a str),
     Short(char),
 }
 
-/// The option that a word is, with a value that is a part of it.
-fn option(word: &str) -> Option<(Name<'_>, Option<&str>)> {
+/// Parses a word as an option, with its value if the word contains it.
+fn option(word: &str) -> Option<(OptionName<'_>, Option<&str>)> {
     if let Some(long) = word.strip_prefix("--") {
         return Some(match long.split_once('=') {
-            Some((name, value)) => (Name::Long(name), Some(value)),
-            None => (Name::Long(long), None),
+            Some((name, value)) => (OptionName::Long(name), Some(value)),
+            None => (OptionName::Long(long), None),
         });
     }
     let short = word.strip_prefix('-')?;
     let letter = short.chars().next()?;
     let rest = &short[letter.len_utf8()..];
-    Some((Name::Short(letter), (!rest.is_empty()).then(|| rest.strip_prefix('=').unwrap_or(rest))))
+    Some((OptionName::Short(letter), (!rest.is_empty()).then(|| rest.strip_prefix('=').unwrap_or(rest))))
 }
 
 #[cfg(test)]
@@ -97,8 +93,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_and_their_values_are_no_names() {
-        let read = |text: &str| Line::read(&text.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    fn options_and_their_values_are_no_words() {
+        let read = |text: &str| TypedLine::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>());
         let line = read("flexor get -n dlrover pods --state-dir=/a -o json one");
         assert_eq!((line.verb.as_str(), line.words), ("get", vec!["pods".to_owned(), "one".to_owned()]));
         assert_eq!((line.namespace.as_deref(), line.state_dir), (Some("dlrover"), Some("/a".into())));
@@ -106,7 +102,7 @@ mod tests {
         assert!(line.all_namespaces && line.words == ["pods"], "{line:?}");
         let line = read("flexor logs -f -nother");
         assert_eq!((line.namespace.as_deref(), line.words.len()), (Some("other"), 0));
-        assert_eq!(read("flexor"), Line::default());
-        assert_eq!(read("flexor nothing x"), Line::default());
+        assert_eq!(read("flexor"), TypedLine::default());
+        assert_eq!(read("flexor nothing x"), TypedLine::default());
     }
 }

@@ -1,5 +1,4 @@
-//! Names of what is there: of objects, their kinds and their namespaces. A cluster that is not up, or does not answer at
-//! once, has none.
+//! Completes names of objects, kinds and namespaces. Without a cluster that answers at once there are none.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,34 +10,34 @@ use flexor_local::api::{Client, Resource};
 use flexor_local::state_dir::StateDir;
 use serde_json::Value;
 
-use super::line::Line;
+use super::line::TypedLine;
 use crate::run;
 use crate::verbs::{self, ObjectKind, cells};
 
-/// Whoever presses a key does not want to wait for longer.
-const PATIENCE: Duration = Duration::from_millis(300);
-/// The namespace of those that name none.
+/// Largest delay of a completion.
+const TIMEOUT: Duration = Duration::from_millis(300);
+/// Namespace of objects that name none.
 const USUAL_NAMESPACE: &str = "default";
 
-/// What may stand in a place.
+/// The names that complete an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// A kind, or a name of that kind.
+pub enum NameCompleter {
+    /// Kinds, or names of the typed kind.
     KindsAndNames,
     Pods,
     Jobs,
-    /// Containers of the pod that was named.
+    /// Containers of the typed pod.
     Containers,
     Namespaces,
 }
 
-impl ValueCompleter for Wanted {
+impl ValueCompleter for NameCompleter {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
         let Some(current) = current.to_str() else { return Vec::new() };
         let found = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => {
                 let found =
-                    async { tokio::time::timeout(PATIENCE, find(*self, &Line::of_this_process(), current)).await };
+                    async { tokio::time::timeout(TIMEOUT, find(*self, &TypedLine::of_this_process(), current)).await };
                 runtime.block_on(found).unwrap_or_default()
             }
             Err(_) => Vec::new(),
@@ -47,9 +46,9 @@ impl ValueCompleter for Wanted {
     }
 }
 
-async fn find(wanted: Wanted, line: &Line, current: &str) -> Vec<String> {
-    match wanted {
-        Wanted::KindsAndNames if matches!(&*line.verb, "scale" | "why") => match line.words.first() {
+async fn find(completer: NameCompleter, line: &TypedLine, current: &str) -> Vec<String> {
+    match completer {
+        NameCompleter::KindsAndNames if matches!(&*line.verb, "scale" | "why") => match line.words.first() {
             Some(kind) => named(line, &kinds(kind)).await,
             None => {
                 let mut found = named(line, &of_resource(Resource::Jobs)).await;
@@ -57,7 +56,7 @@ async fn find(wanted: Wanted, line: &Line, current: &str) -> Vec<String> {
                 found
             }
         },
-        Wanted::KindsAndNames => match (line.words.first(), current.split_once('/')) {
+        NameCompleter::KindsAndNames => match (line.words.first(), current.split_once('/')) {
             (Some(kind), _) if !kind.contains('/') => {
                 let mut found = named(line, &kinds(kind)).await;
                 found.retain(|name| !line.words[1..].contains(name));
@@ -67,17 +66,17 @@ async fn find(wanted: Wanted, line: &Line, current: &str) -> Vec<String> {
                 named(line, &kinds(kind)).await.into_iter().map(|name| format!("{kind}/{name}")).collect()
             }
             (None, None) => plurals(current),
-            // KIND/NAME was typed before, so another follows.
+            // After KIND/NAME another KIND/NAME follows.
             (Some(_), None) => plurals(current).into_iter().map(|kind| format!("{kind}/")).collect(),
         },
-        Wanted::Pods => named(line, &of_resource(Resource::Pods)).await,
-        Wanted::Jobs => named(line, &of_resource(Resource::Jobs)).await,
-        Wanted::Containers => containers(line).await,
-        Wanted::Namespaces => namespaces(line).await,
+        NameCompleter::Pods => named(line, &of_resource(Resource::Pods)).await,
+        NameCompleter::Jobs => named(line, &of_resource(Resource::Jobs)).await,
+        NameCompleter::Containers => containers(line).await,
+        NameCompleter::Namespaces => namespaces(line).await,
     }
 }
 
-/// The words for kinds: plurals, or any that begin as what was typed where no plural does.
+/// The plural names of kinds, or all their names if no plural matches the typed text.
 fn plurals(current: &str) -> Vec<String> {
     let all = verbs::all_kinds();
     let plurals: BTreeSet<String> = all.iter().filter_map(|kind| kind.names().first().cloned()).collect();
@@ -99,13 +98,13 @@ fn is_of_jobs(word: &str) -> bool {
     kinds(word).iter().all(|kind| kind.resource == Resource::Jobs)
 }
 
-async fn connect(line: &Line) -> Option<Client> {
+async fn connect(line: &TypedLine) -> Option<Client> {
     let state_dir = StateDir::at(run::state_dir(line.state_dir.as_deref()).ok()?);
     Client::connect(&state_dir).await.ok()
 }
 
-/// The names of all objects of some kinds, where the line looks for them.
-async fn named(line: &Line, kinds: &[ObjectKind]) -> Vec<String> {
+/// The names of all objects of some kinds, in the namespace of the command line.
+async fn named(line: &TypedLine, kinds: &[ObjectKind]) -> Vec<String> {
     let Some(client) = connect(line).await else { return Vec::new() };
     let namespace = line.namespace.as_deref().unwrap_or(USUAL_NAMESPACE);
     let mut found = BTreeSet::new();
@@ -116,7 +115,7 @@ async fn named(line: &Line, kinds: &[ObjectKind]) -> Vec<String> {
     found.into_iter().collect()
 }
 
-async fn containers(line: &Line) -> Vec<String> {
+async fn containers(line: &TypedLine) -> Vec<String> {
     let (Some(client), Some(pod)) = (connect(line).await, line.words.first()) else { return Vec::new() };
     let pod = pod.rsplit('/').next().unwrap_or(pod);
     let namespace = line.namespace.as_deref().unwrap_or(USUAL_NAMESPACE);
@@ -127,7 +126,7 @@ async fn containers(line: &Line) -> Vec<String> {
     all.flatten().map(|container| cells::text(&container["name"])).collect()
 }
 
-async fn namespaces(line: &Line) -> Vec<String> {
+async fn namespaces(line: &TypedLine) -> Vec<String> {
     let Some(client) = connect(line).await else { return Vec::new() };
     let jobs = client.list(Resource::Jobs, None).await.unwrap_or_default();
     let found: BTreeSet<String> = jobs.iter().map(|job| cells::text(&job["metadata"]["namespace"])).collect();

@@ -1,4 +1,4 @@
-//! `flexor data convert`.
+//! `flexor data convert`: converts data files into RecordIO, CSV or text.
 
 use std::path::PathBuf;
 
@@ -7,28 +7,28 @@ use flexor_data::convert::{self, Conversion, ConvertError, Target};
 use flexor_data::output::OutputError;
 use flexor_data::{Dataset, Options};
 
-use super::progress::Progress;
+use super::progress::RecordProgress;
 use super::{Damaged, ForceArg, RecordIoArgs, SourceArgs, has_extension, shown};
 use crate::exit::{Exit, Refused};
 use crate::output;
 
-/// What `flexor data convert` takes.
+/// Arguments of `flexor data convert`.
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// A file, or a folder of files; of IDX the file of images
+    /// Input: a file, or a folder of files; for IDX the file of images
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
-    /// The file to write; with --records-per-file the folder
+    /// File to write; with --records-per-file the folder
     #[arg(value_name = "TO")]
     pub to: PathBuf,
-    /// The format to write [default: what TO ends in, .csv or .txt, else recordio]
+    /// Format to write [default: from the extension of TO, .csv or .txt, else recordio]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub into: Option<TargetFormat>,
-    /// Write a folder of files with so many records each, called data-00000 and so on
+    /// Write a folder of files with N records each, named data-00000 and so on
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub records_per_file: Option<u64>,
-    /// What becomes of records that are damaged, or do not fit the others
-    #[arg(long, value_name = "WHAT", value_enum, default_value = "fail")]
+    /// Treatment of damaged records, and of records whose columns do not fit
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "fail")]
     pub damaged: Damaged,
     #[command(flatten)]
     pub source: SourceArgs,
@@ -43,9 +43,9 @@ pub struct ConvertArgs {
 pub enum TargetFormat {
     /// Chunks of records
     Recordio,
-    /// A table
+    /// A table with one record per line
     Csv,
-    /// Lines
+    /// One record per line
     Text,
 }
 
@@ -63,8 +63,8 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<Exit> {
     };
     let (to, records_per_file, existing) = (args.to.clone(), args.records_per_file, args.force.existing());
     let conversion = Conversion { target, to, records_per_file, existing };
-    let mut progress = Progress::new("converted", dataset.len());
-    let converted = convert::convert(&dataset, &conversion, &mut |done| progress.at(done));
+    let mut progress = RecordProgress::new("converted", dataset.len());
+    let converted = convert::convert(&dataset, &conversion, &mut |done| progress.update(done));
     drop(progress);
     let converted = converted.map_err(|error| match error {
         ConvertError::Data(error) => anyhow::Error::new(error),
@@ -79,14 +79,14 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<Exit> {
     if converted.unfit_more > 0 {
         output::note(&format!("warning: {} more do not fit", converted.unfit_more));
     }
-    let left_out = match converted.damaged {
+    let skipped = match converted.damaged {
         0 => String::new(),
-        count => format!(", {count} left out"),
+        count => format!(", {count} skipped"),
     };
     let files = match &converted.files[..] {
         [file] => shown(file),
         files => format!("{} files in {}", files.len(), shown(&args.to)),
     };
-    output::text(&format!("{files}: {} records{left_out}\n", converted.records))?;
+    output::text(&format!("{files}: {} records{skipped}\n", converted.records))?;
     Ok(Exit::Success)
 }

@@ -1,6 +1,6 @@
-//! `flexor data gen`.
+//! `flexor data gen`: generates synthetic datasets.
 
-mod made_before;
+mod existing_files;
 
 use std::path::{Path, PathBuf};
 
@@ -8,82 +8,81 @@ use clap::{Args, Subcommand, ValueEnum};
 use flexor_data::generate::{self, GenerateError, GenerationPlan, Table, TableFormat, Truth, census, clicks, digits};
 use flexor_data::output::OutputError;
 
-use self::made_before::Wanted;
-use super::progress::Progress;
+use self::existing_files::RequestedDataset;
+use super::progress::RecordProgress;
 use super::{ForceArg, RecordIoArgs, Refused, has_extension};
 use crate::exit::Exit;
 use crate::output::{self, Format};
 
-/// What can be made up.
 #[derive(Debug, Subcommand)]
 pub enum GenCommand {
-    /// A log of advertisements, to train models of clicks: the best AUC is about 0.80
+    /// Generate a log of advertisements, to train click models; the best AUC is about 0.80
     ///
-    /// Columns are label (0 or 1), four numbers n0 to n3 and ten categories c0 to c9 with 100 to 10,000 values, the low
-    /// ones far more frequent. Values count by themselves, those of c0 to c3 also in pairs, as factorization machines have it.
+    /// Columns are label (0 or 1), four numbers n0 to n3 and ten categories c0 to c9 with 100 to 10,000 values, low values
+    /// far more frequent. The label depends on each value, and on pairs of values of c0 to c3, as in factorization machines.
     #[command(
         after_help = "Examples:\n  flexor data gen clicks --out clicks.csv --records 500000 --test-records 50000\n  flexor data gen clicks --out clicks.recordio --records 1000000000 --seed 7"
     )]
     Clicks(TableArgs),
-    /// Images of digits in the size of MNIST's: 28 × 28 pixels, ten classes
+    /// Generate images of digits in MNIST's size: 28 × 28 pixels, ten classes
     ///
-    /// Drawn with a trembling pen, shifted, turned and scaled. Labels are never wrong. As IDX, --out NAME makes
-    /// NAME-images-idx3-ubyte and NAME-labels-idx1-ubyte; as RecordIO each record is a tf.train.Example as ElasticDL's
-    /// MNIST has it.
+    /// Digits are drawn with noise, shifted, rotated and scaled. Labels are never wrong. As IDX, --out NAME writes
+    /// NAME-images-idx3-ubyte and NAME-labels-idx1-ubyte; as RecordIO each record is a tf.train.Example as in ElasticDL's
+    /// MNIST.
     #[command(
         after_help = "Examples:\n  flexor data gen digits --out digits --records 60000 --test-records 10000\n  flexor data gen digits --out digits.recordio --records 60000"
     )]
     Digits(DigitsArgs),
-    /// A table of people with the columns of the UCI census data: who earns more than 50,000
+    /// Generate a table of people with the columns of the UCI census data: do they earn more than 50,000?
     ///
-    /// Nobody in it exists. The label (0 or 1) comes first, the other columns as in the original.
+    /// All people in it are made up. The label (0 or 1) comes first, the other columns as in the original.
     #[command(after_help = "Example:\n  flexor data gen census --out census.csv --records 30000 --test-records 15000")]
     Census(TableArgs),
 }
 
-/// What making a table takes.
+/// Arguments for tables.
 #[derive(Debug, Args)]
 pub struct TableArgs {
     #[command(flatten)]
     pub size: SizeArgs,
-    /// The format [default: what --out ends in, .csv or .recordio]
+    /// Format to write [default: from the extension of --out, .csv or .recordio]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Option<TableFormatArg>,
     #[command(flatten)]
     pub record_io: RecordIoArgs,
 }
 
-/// What making images takes.
+/// Arguments for images.
 #[derive(Debug, Args)]
 pub struct DigitsArgs {
     #[command(flatten)]
     pub size: SizeArgs,
-    /// The format [default: recordio where --out ends in it, else idx]
+    /// Format to write [default: recordio if --out ends in .recordio, else idx]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Option<DigitsFormatArg>,
     #[command(flatten)]
     pub record_io: RecordIoArgs,
 }
 
-/// How much is made, and where.
+/// Size and place of the dataset.
 #[derive(Debug, Args)]
 pub struct SizeArgs {
-    /// The file to train with; the others are beside it
+    /// File of training records; other files are written beside it
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
-    /// How many records to train with
+    /// Number of training records
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub records: u64,
-    /// How many records to test with, in a file of their own: NAME-test
-    #[arg(long, value_name = "M", default_value_t = 0)]
+    /// Number of test records, in a file of their own: NAME-test
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub test_records: u64,
-    /// What the data hangs on
+    /// Seed of the random numbers
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
     #[command(flatten)]
     pub force: ForceArg,
-    /// Do nothing where the data is there already, whoever made it: for pods that start together. Data that NAME.truth.json
-    /// says was made with other options is refused
+    /// Do nothing if the data exists already, for pods that start together. Fail if NAME.truth.json says that it was
+    /// generated with other options
     #[arg(long, conflicts_with = "force")]
     pub if_missing: bool,
     /// Output format
@@ -91,47 +90,43 @@ pub struct SizeArgs {
     pub output: Format,
 }
 
-/// In which format tables are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TableFormatArg {
-    /// A line for each record, after one with the names of the columns
+    /// A line of column names, then one line per record
     Csv,
-    /// A tf.train.Example for each record
+    /// One tf.train.Example per record
     Recordio,
 }
 
-/// In which format images are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DigitsFormatArg {
-    /// A file of images and one of labels
+    /// A file of images and a file of labels
     Idx,
-    /// A tf.train.Example for each record
+    /// One tf.train.Example per record
     Recordio,
 }
 
 pub(super) fn run(command: &GenCommand) -> anyhow::Result<Exit> {
-    let wanted = match command {
-        GenCommand::Clicks(args) => Wanted { kind: "clicks", size: &args.size, files: args.size.plan().files() },
-        GenCommand::Census(args) => Wanted { kind: "census", size: &args.size, files: args.size.plan().files() },
-        GenCommand::Digits(args) => {
-            Wanted { kind: "digits", size: &args.size, files: digits::files(&args.size.plan(), args.format()) }
-        }
+    let (kind, size, files) = match command {
+        GenCommand::Clicks(args) => ("clicks", &args.size, args.size.plan().files()),
+        GenCommand::Census(args) => ("census", &args.size, args.size.plan().files()),
+        GenCommand::Digits(args) => ("digits", &args.size, digits::files(&args.size.plan(), args.format())),
     };
-    let size = wanted.size;
-    if size.if_missing && wanted.is_there()? {
-        output::note(&format!("{} is there already", super::shown(&size.out)));
+    let requested = RequestedDataset { kind, size, files };
+    if size.if_missing && requested.exists()? {
+        output::note(&format!("{} exists already", super::shown(&size.out)));
         return Ok(Exit::Success);
     }
-    let made = match command {
+    let generated = match command {
         GenCommand::Clicks(args) => table(&clicks::Clicks::new(args.size.seed), args)?,
         GenCommand::Census(args) => table(&census::Census::new(args.size.seed), args)?,
         GenCommand::Digits(args) => images(args),
     };
-    if let (Err(GenerateError::Output(OutputError::Exists(_))), true) = (&made, size.if_missing) {
-        wanted.await_others()?;
+    if let (Err(GenerateError::Output(OutputError::Exists(_))), true) = (&generated, size.if_missing) {
+        requested.await_other_writer()?;
         return Ok(Exit::Success);
     }
-    let truth = made.map_err(|error| match error {
+    let truth = generated.map_err(|error| match error {
         GenerateError::Output(OutputError::Exists(_)) | GenerateError::TooMany { .. } => Refused(error.into()).into(),
         GenerateError::Output(OutputError::Io { .. }) | GenerateError::Write { .. } => anyhow::Error::new(error),
     })?;
@@ -149,17 +144,17 @@ fn table(table: &dyn Table, args: &TableArgs) -> anyhow::Result<Result<Truth, Ge
         None if has_extension(&args.size.out, "csv") => TableFormat::Csv,
         None if has_extension(&args.size.out, "recordio") => TableFormat::RecordIo(args.record_io.options()),
         None => {
-            let why = "--out ends neither in .csv nor in .recordio; say which it is with --format";
+            let why = "--out ends neither in .csv nor in .recordio; give the format with --format";
             return Err(Refused(anyhow::anyhow!(why)).into());
         }
     };
     let mut progress = args.size.progress();
-    Ok(generate::write_table(table, &args.size.plan(), format, &mut |done| progress.at(done)))
+    Ok(generate::write_table(table, &args.size.plan(), format, &mut |done| progress.update(done)))
 }
 
 fn images(args: &DigitsArgs) -> Result<Truth, GenerateError> {
     let mut progress = args.size.progress();
-    digits::write(args.size.seed, &args.size.plan(), args.format(), &mut |done| progress.at(done))
+    digits::write(args.size.seed, &args.size.plan(), args.format(), &mut |done| progress.update(done))
 }
 
 impl DigitsArgs {
@@ -179,8 +174,8 @@ impl SizeArgs {
         GenerationPlan { out: out.clone(), records: *records, test_records: *test_records, existing: force.existing() }
     }
 
-    fn progress(&self) -> Progress {
-        Progress::new("made", self.records.saturating_add(self.test_records))
+    fn progress(&self) -> RecordProgress {
+        RecordProgress::new("generated", self.records.saturating_add(self.test_records))
     }
 }
 
@@ -194,7 +189,7 @@ fn text(truth: &Truth, out: &Path) -> String {
         text.push_str(&format!("{}: {} records{shares}{best}\n", super::shown(&path), file.records));
     }
     if let Some(accuracy) = truth.best_accuracy {
-        text.push_str(&format!("best accuracy {accuracy:.2}: no label is wrong\n"));
+        text.push_str(&format!("best accuracy {accuracy:.2}: all labels are correct\n"));
     }
     text
 }

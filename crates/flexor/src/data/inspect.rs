@@ -1,4 +1,4 @@
-//! `flexor data inspect`.
+//! `flexor data inspect`: shows the contents and the damage of data files.
 
 use std::path::PathBuf;
 
@@ -7,25 +7,25 @@ use flexor_data::inspect::{self, Depth, FileInspection, Inspection};
 use flexor_data::{Content, Dataset, Format as DataFormat, example};
 use serde::Serialize;
 
-use super::progress::Progress;
+use super::progress::RecordProgress;
 use super::{SourceArgs, shown};
 use crate::exit::Exit;
 use crate::output::{self, Format};
 use crate::verbs::Table;
 
-/// How many characters of a record are shown.
-const SHOWN: usize = 160;
+/// Largest number of characters that are shown of a record.
+const SHOWN_CHARACTERS: usize = 160;
 
-/// What `flexor data inspect` takes.
+/// Arguments of `flexor data inspect`.
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// Files, and folders of files
+    /// Files, or folders of files
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Show the first N records too
+    /// Number of first records to show
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub head: u64,
-    /// Look at headers only, and read no records
+    /// Read headers only, and no records
     #[arg(long)]
     pub quick: bool,
     #[command(flatten)]
@@ -35,8 +35,9 @@ pub struct InspectArgs {
     pub output: Format,
 }
 
+/// The JSON document.
 #[derive(Serialize)]
-struct Output<'a> {
+struct InspectionOutput<'a> {
     #[serde(flatten)]
     inspection: &'a Inspection,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -45,14 +46,14 @@ struct Output<'a> {
 
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
     let depth = if args.quick { Depth::Headers } else { Depth::Everything };
-    let mut progress: Option<Progress> = None;
+    let mut progress: Option<RecordProgress> = None;
     let (dataset, inspection) = inspect::inspect(&args.paths, &args.source.options(), depth, &mut |done, records| {
-        progress.get_or_insert_with(|| Progress::new("read", records)).at(done);
+        progress.get_or_insert_with(|| RecordProgress::new("read", records)).update(done);
     })?;
     drop(progress);
     let head = head(&dataset, args.head)?;
     match args.output {
-        Format::Json => output::json(&Output { inspection: &inspection, head })?,
+        Format::Json => output::json(&InspectionOutput { inspection: &inspection, head })?,
         Format::Text => output::text(&text(&inspection, &head))?,
     }
     Ok(if inspection.damage.is_empty() { Exit::Success } else { Exit::Failure })
@@ -100,7 +101,7 @@ fn compressors(file: &FileInspection) -> String {
     if names.is_empty() { "-".to_owned() } else { names.join(",") }
 }
 
-/// The first records, as they can be shown.
+/// The first records, as text.
 fn head(dataset: &Dataset, count: u64) -> anyhow::Result<Vec<String>> {
     let mut records = Vec::new();
     dataset.read(0..count.min(dataset.len()), &mut |record| {
@@ -126,7 +127,7 @@ fn record_text(format: DataFormat, bytes: &[u8]) -> String {
         },
     };
     let text = output::on_one_line(&text);
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(SHOWN_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

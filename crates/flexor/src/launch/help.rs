@@ -1,5 +1,5 @@
-//! `flexor launch --help`, from the table that the options are read with; and the same for the command tree, which
-//! completions and the reference page are made of.
+//! `flexor launch --help`, rendered from the table that the options are parsed with. The same table fills the command tree
+//! for completions and the reference page.
 
 use std::fmt::Write as _;
 
@@ -12,15 +12,15 @@ use crate::exit;
 const ABOUT: &str = "\
 Start the processes of one node of an elastic job
 
-Takes torchrun's command line and its PET_* variables, and dlrover-run's options where they mean the same, for any
-program: a name that ends in .py is run with Python, anything else is executed itself. Processes get torchrun's
-environment (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, …).
+Takes torchrun's command line and its PET_* variables, and dlrover-run's options that have the same meaning. Runs any
+program: a file that ends in .py runs with Python, any other is executed directly. Processes get torchrun's environment
+(RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, …).
 
-Processes are started again when a node is lost or joins, which costs nothing, and when the program fails, which is
-counted. A signal is passed on to them; a second one kills them. Nothing that they have started outlives the launch.
+Processes restart when a node is lost or joins, which is free, and when the program fails, which counts as a restart.
+A signal is forwarded to the processes; a second one kills them. No process of the program outlives the launch.
 
-Nodes meet at a `flexor master`, which may come later and may be started again. One machine alone needs none
-(--standalone), nor does a job whose first node brings it along (--node-rank=0, or --rdzv-conf=is_host=true).";
+Nodes meet at a `flexor master`, which may start later and may restart. A single machine needs no master (--standalone),
+nor does a job whose first node runs one (--node-rank=0, or --rdzv-conf=is_host=true).";
 
 const USAGE: &str = "flexor launch [OPTIONS] PROGRAM [ARGUMENTS]...";
 
@@ -34,13 +34,13 @@ Examples:
 
 /// Variables that the launcher itself reads, beside those of the options.
 const ENVIRONMENT: [(&str, &str); 4] = [
-    (env::TOKEN_FILE.name, "File with the job's token: shown to the master, or demanded where this node serves"),
-    (env::LOG.name, "What the launcher says on standard error: error, warn, info, debug or trace"),
-    ("PYTHON_EXEC", "The Python that runs scripts and modules [default: python3]"),
-    ("POD_NAME", "The name of this node [default: the machine's with the number of the process]"),
+    (env::TOKEN_FILE.name, "File with the job's token: sent to the master, or required if this node runs the master"),
+    (env::LOG.name, "Log level of the launcher on standard error: error, warn, info, debug or trace"),
+    ("PYTHON_EXEC", "Python that runs scripts and modules [default: python3]"),
+    ("POD_NAME", "Name of this node [default: the machine's name and the process ID]"),
 ];
 
-/// Everything that there is to say.
+/// The complete help text.
 pub fn text() -> String {
     let mut text = format!("{ABOUT}\n\nUsage: {USAGE}\n\n{EXAMPLES}");
     let of = |origin| launch_options::all().filter(move |spec| spec.origin == origin);
@@ -50,16 +50,16 @@ pub fn text() -> String {
     text
 }
 
-/// The command of the tree with what the launcher reads of its words.
+/// Adds the launcher's options to its command of the command tree.
 pub fn document(command: Command) -> Command {
     let mut closing = EXAMPLES.to_owned();
     close(&mut closing);
-    let program = |arg: Arg| arg.value_name("PROGRAM").help("What to launch, and its arguments");
+    let program = |arg: Arg| arg.value_name("PROGRAM").help("Program to launch, and its arguments");
     let options = launch_options::all().filter(is_meant).map(argument);
     command.long_about(ABOUT).args(options).mut_arg("words", program).after_help(closing)
 }
 
-/// An option as the command tree knows it.
+/// An option for the command tree.
 fn argument(spec: &'static OptionSpec) -> Arg {
     let name = spec.name.trim_start_matches('-');
     let arg = Arg::new(name).long(name).help(spec.help);
@@ -75,13 +75,13 @@ fn argument(spec: &'static OptionSpec) -> Arg {
     if spec.default.is_empty() { arg } else { arg.default_value(spec.default) }
 }
 
-/// What follows the options: those that do nothing, the environment, the exit codes.
+/// Appends the sections after the options: options without effect, refused options, environment, exit codes.
 fn close(text: &mut String) {
     let idle = |spec: &'static OptionSpec| match spec.fate {
         Fate::NoEffect(why) => Some((spec.name, why.to_owned())),
         Fate::Meant | Fate::Refused { .. } => None,
     };
-    explained(text, "Taken without effect", launch_options::all().filter_map(idle));
+    explained(text, "Accepted without effect", launch_options::all().filter_map(idle));
     let refused = |spec: &'static OptionSpec| match spec.fate {
         Fate::Refused { why, instead } => Some((spec.name, format!("{why}; {instead}"))),
         Fate::Meant | Fate::NoEffect(_) => None,
@@ -115,12 +115,12 @@ fn section<'a>(text: &mut String, title: &str, specs: impl Iterator<Item = &'a O
     }
 }
 
-/// Names, each with what there is to say about it.
+/// Appends a section of names, each with an explanation.
 fn explained(text: &mut String, title: &str, names: impl Iterator<Item = (&'static str, String)>) {
     let _ = write!(text, "\n{title}:\n");
-    for (name, what) in names {
+    for (name, explanation) in names {
         let _ = writeln!(text, "  {name}");
-        for line in wrapped(&what) {
+        for line in wrapped(&explanation) {
             let _ = writeln!(text, "          {line}");
         }
     }

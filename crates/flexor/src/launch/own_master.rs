@@ -1,7 +1,7 @@
-//! The master of a launch that needs no other: in this process, with no journal, because it goes when the launch does.
+//! A master inside the launcher's process. It has no journal, because it ends with the launch.
 //!
-//! Alone, on free ports of this machine; for others, where torchrun's first node would serve: `--rdzv-conf is_host=true`,
-//! or rank 0 of a static rendezvous.
+//! With `--standalone` it serves this launch alone, on free ports of this machine. With `--rdzv-conf is_host=true`, or on
+//! rank 0 of a static rendezvous, it serves all nodes at the address where torchrun's first node would serve.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -22,34 +22,35 @@ use tokio::task::JoinHandle;
 
 use crate::master::read_token;
 
-/// What its job is called where nobody says.
+/// Name of the job if the command line gives none.
 pub const JOB: &str = "standalone";
 
-/// How long the others have to hear that the run is over.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+/// How long to wait for other nodes to leave after the run is over.
+const DEPARTURE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Ended with its guard.
+/// A running master. Dropping it ends the master.
 pub struct OwnMaster {
     address: SocketAddr,
     job: Job,
     task: JoinHandle<Result<(), MasterError>>,
-    /// With a token that only this launch and its workers know.
+    /// Holds a generated token that only this launch and its workers know.
     token_file: Option<NamedTempFile>,
 }
 
 impl OwnMaster {
-    /// A master for this launch alone. Without a token of the user's it makes one, because others on this machine can
-    /// reach it, too.
+    /// Starts a master for this launch alone. Generates a token if the user gave none, because other users of this machine
+    /// can connect to it.
     pub async fn start(options: &LaunchOptions, token_file: Option<&Path>) -> anyhow::Result<Self> {
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let made = if token_file.is_none() { Some(make_token().context("cannot make a token")?) } else { None };
-        let token = token_file.or(made.as_ref().map(NamedTempFile::path));
+        let generated = if token_file.is_none() { Some(make_token().context("cannot make a token")?) } else { None };
+        let token = token_file.or(generated.as_ref().map(NamedTempFile::path));
         let mut own = Self::serve(options, JOB, Nodes { min: 1, max: 1 }, here, token).await?;
-        own.token_file = made;
+        own.token_file = generated;
         Ok(own)
     }
 
-    /// A master for all nodes of the job, at an address of this machine. All show the user's token, if there is one.
+    /// Starts a master for all nodes of the job, at an address of this machine. All nodes send the user's token, if there
+    /// is one.
     pub async fn start_for_all(
         options: &LaunchOptions,
         id: &str,
@@ -58,13 +59,14 @@ impl OwnMaster {
         token_file: Option<&Path>,
     ) -> anyhow::Result<Self> {
         let host = &at.host;
-        let mut found = lookup_host((host.as_str(), at.port)).await.with_context(|| format!("{host} is not known"))?;
+        let mut found =
+            lookup_host((host.as_str(), at.port)).await.with_context(|| format!("cannot resolve {host}"))?;
         let known = found.next().with_context(|| format!("{host} has no address"))?;
         let ip = if known.ip().is_loopback() { known.ip() } else { IpAddr::from(Ipv4Addr::UNSPECIFIED) };
         if !ip.is_loopback() && token_file.is_none() {
             tracing::warn!(
                 "this node serves the rendezvous without a token, as torchrun does: let only the job's nodes reach it, \
-                 or give all of them {}",
+                 or set {} on all nodes",
                 env::TOKEN_FILE.name
             );
         }
@@ -81,8 +83,8 @@ impl OwnMaster {
         let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
         let grpc = TcpListener::bind(at).await.with_context(|| {
             format!(
-                "this node cannot serve the others at {at}: choose another port for all of them, or, if the job's \
-                 master is there already, only meet at it (--rdzv-backend=c10d --rdzv-endpoint, without is_host=true)"
+                "this node cannot serve the others at {at}: choose another port on all nodes, or, if the job's master \
+                 runs there already, join it (--rdzv-backend=c10d --rdzv-endpoint, without is_host=true)"
             )
         })?;
         let address = grpc.local_addr()?;
@@ -92,13 +94,13 @@ impl OwnMaster {
         if let Some(last_call) = options.rendezvous_conf.last_call {
             settings.last_call = last_call;
         }
-        // torchrun takes any text for the name of a run.
+        // torchrun accepts any text as the ID of a run.
         let id = named(id).unwrap_or(JOB);
         let config = Config {
             job: id.parse().or_else(|_| JOB.parse()).context("the name of the job")?,
             uid: JobUid::from(id),
             settings,
-            servers: flexor_engine::psmembers::Settings::default(),
+            servers: flexor_engine::ps_membership::Settings::default(),
             checkpoints: None,
             state: None,
             token: token_file.map(read_token).transpose()?,
@@ -110,45 +112,44 @@ impl OwnMaster {
         Ok(Self { address, job, task, token_file: None })
     }
 
-    /// Where it serves.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
 
-    /// The token that it has made for itself, if it has.
+    /// The file with the generated token, if the user gave none.
     pub fn token_file(&self) -> Option<&Path> {
         self.token_file.as_ref().map(NamedTempFile::path)
     }
 
-    /// Waits until it has ended, which it does not do by itself.
+    /// Waits until the master has ended, which only an error does.
     pub async fn ended(&mut self) -> anyhow::Error {
         match (&mut self.task).await {
-            Ok(Ok(())) => anyhow::anyhow!("it was told to"),
+            Ok(Ok(())) => anyhow::anyhow!("it was stopped"),
             Ok(Err(error)) => error.into(),
             Err(error) => error.into(),
         }
     }
 
-    /// Waits until all nodes have gone, so that all have heard how it ended; not for ever.
-    pub async fn until_all_have_gone(&self) {
+    /// Waits until all nodes have left, so that all have learnt how the run ended, or until the timeout.
+    pub async fn await_departures(&self) {
         let mut decided = self.job.decided();
         let all_gone = async {
-            let here =
+            let present =
                 || self.job.with(|state, _, _| state.rendezvous(self.job.run()).map_or(0, |run| run.members().count()));
-            while here() > 0 && decided.changed().await.is_ok() {}
+            while present() > 0 && decided.changed().await.is_ok() {}
         };
-        if tokio::time::timeout(LAST_WORDS, all_gone).await.is_err() {
-            tracing::warn!("some nodes did not leave in time; they find no master any more");
+        if tokio::time::timeout(DEPARTURE_TIMEOUT, all_gone).await.is_err() {
+            tracing::warn!("some nodes did not leave in time; their master ends now");
         }
     }
 }
 
-/// The run that `--rdzv-id` names; torchrun's users write "none" where there is none.
+/// The run that `--rdzv-id` names. torchrun's default is the text "none".
 pub fn named(id: &str) -> Option<&str> {
     Some(id).filter(|id| !id.is_empty() && *id != "none")
 }
 
-/// A token that nobody can guess, in a file that only this user can read.
+/// Generates a random token, in a file that only this user can read.
 fn make_token() -> io::Result<NamedTempFile> {
     let mut random = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut random)?;

@@ -1,7 +1,7 @@
-//! The process in the background: a cluster without a terminal, until it is asked to end.
+//! The background process of `flexor local up`: runs a cluster without a terminal until a signal ends it.
 //!
-//! What is wrong before it serves goes to whoever started it. Then it says so, and from there on it speaks to a log in
-//! its folder.
+//! Until its API serves, the process reports errors to `up` over its standard streams. Then it prints [`SERVES`], and
+//! redirects both streams to a log in the state directory.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::cli::ClusterArgs;
 use crate::exit::Exit;
 use crate::{logging, output, run, signals};
 
-/// What it says once it serves.
+/// Printed to `up` when the API serves.
 pub const SERVES: &str = "serves\n";
-/// What it says where another has the folder already.
+/// Printed to `up` when another process holds the state directory.
 pub const TAKEN: &str = "taken\n";
-/// How often the size of the log is looked at.
-const LOOK_AT_LOG: Duration = Duration::from_secs(10);
+/// Time between two checks of the size of the log.
+const LOG_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 pub async fn run(args: &ClusterArgs) -> anyhow::Result<Exit> {
     logging::start_for_run();
     signals::allow_many_files();
-    // Whoever ends the terminal does not mean the cluster.
+    // Signals of the terminal do not reach a session of its own.
     let _ = nix::unistd::setsid();
     let mut termination = signals::terminated()?;
     let cluster = match Cluster::open(Options { background: true, ..run::options(args)? }) {
@@ -39,11 +39,11 @@ pub async fn run(args: &ClusterArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Infrastructure);
         }
     };
-    let served = api::serve(cluster.clone()).context("other terminals cannot be answered; try another --state-dir")?;
+    let served = api::serve(cluster.clone()).context("cannot serve the API socket; try another --state-dir")?;
     let mut log = OwnLog::open(&cluster.state_dir().log())?;
     output::text(SERVES)?;
-    log.take_over()?;
-    log.turn_page()?;
+    log.redirect_output()?;
+    log.rotate_if_full()?;
     output::note(&format!("{} up as process {}", now(), std::process::id()));
     let mut driver = {
         let cluster = cluster.clone();
@@ -52,17 +52,17 @@ pub async fn run(args: &ClusterArgs) -> anyhow::Result<Exit> {
     loop {
         tokio::select! {
             ended = &mut driver => {
-                ended.context("the cluster")?.context("the cluster cannot hear of its pods")?;
+                ended.context("the cluster")?.context("the cluster cannot watch its pods")?;
             }
-            () = tokio::time::sleep(LOOK_AT_LOG) => {
-                if let Err(error) = log.turn_page() {
-                    tracing::warn!("the log cannot be put aside: {}", output::with_causes(&error));
+            () = tokio::time::sleep(LOG_CHECK_INTERVAL) => {
+                if let Err(error) = log.rotate_if_full() {
+                    tracing::warn!("cannot rotate the log: {}", output::with_causes(&error));
                 }
             }
             _ = termination.wait() => break,
         }
     }
-    output::note(&format!("{} is asked to end", now()));
+    output::note(&format!("{} received a signal to end", now()));
     run::end_early(&cluster, &mut termination).await;
     served.finish().await;
     driver.abort();

@@ -1,9 +1,9 @@
-//! `flexor local down`: ends the process that runs the cluster, and whatever one that was killed has left.
+//! `flexor local down`: ends the process that runs the cluster, and the pods that a killed cluster left behind.
 
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use flexor_local::api::Holder;
+use flexor_local::api::ClusterProcess;
 use flexor_local::cluster::Cluster;
 use flexor_local::state_dir::{StateDir, StateDirError};
 
@@ -13,29 +13,30 @@ use crate::exit::Exit;
 use crate::signals::{self, Termination};
 use crate::{logging, output, run};
 
-/// How soon a process is asked again to hurry: which signals were heard cannot be known.
-const ASK_AGAIN: Duration = Duration::from_millis(50);
-/// A process that has not ended after so long, in a hurry, is killed.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Somebody who has the folder but does not serve may be about to begin, or to end.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Time between two signals with `--now`. Signals may merge, so one is not enough to make the process hurry.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+/// A process that has not ended within this time with `--now` is killed.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time between two attempts to lock the state directory: a process that holds it without serving may be starting or
+/// ending.
+const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 
 pub async fn run(args: &DownArgs) -> anyhow::Result<Exit> {
     logging::start_for_run();
     let state_dir = super::state_dir(args.state_dir.state_dir.as_deref())?;
     let shown = state_dir.path().display();
     let mut termination = signals::terminated()?;
-    let holder = Holder::of(&state_dir).await.with_context(|| state_dir.socket().display().to_string())?;
+    let holder = ClusterProcess::of(&state_dir).await.with_context(|| state_dir.socket().display().to_string())?;
     if let Some(holder) = &holder {
         if !end(holder, args.now, &mut termination).await {
-            output::note(&format!("process {} goes on ending its pods", holder.pid()));
+            output::note(&format!("process {} continues to end its pods", holder.pid()));
             return Ok(Exit::Interrupted);
         }
         output::text(&format!("the laptop cluster in {shown} is down\n"))?;
     }
-    // A process that was killed, now or earlier, has left its pods behind.
-    let left = state_dir.job_names();
-    if left.is_empty() {
+    // A process that was killed, now or earlier, has left its jobs behind.
+    let leftover = state_dir.job_names();
+    if leftover.is_empty() {
         if holder.is_none() {
             output::text(&format!("no laptop cluster is up in {shown}\n"))?;
         }
@@ -49,17 +50,17 @@ pub async fn run(args: &DownArgs) -> anyhow::Result<Exit> {
     if args.now {
         run::end_at_once(&cluster).await;
     } else {
-        output::note("ends what was left; Ctrl-C kills it");
+        output::note("ends the pods of a killed cluster; Ctrl-C kills them");
         run::end_early(&cluster, &mut termination).await;
     }
     driver.abort();
-    output::text(&format!("what a killed laptop cluster had left in {shown} is ended: {}\n", left.join(", ")))?;
+    output::text(&format!("ended the jobs that a killed laptop cluster left in {shown}: {}\n", leftover.join(", ")))?;
     Ok(Exit::Success)
 }
 
-/// Has a process end, and says whether it has. Ctrl-C ends the waiting.
-async fn end(holder: &Holder, now: bool, termination: &mut Termination) -> bool {
-    holder.ask_to_end();
+/// Ends a process. Returns false if Ctrl-C ended the wait.
+async fn end(holder: &ClusterProcess, now: bool, termination: &mut Termination) -> bool {
+    holder.terminate();
     if !now {
         output::note(&format!("process {} ends its pods; `flexor local down --now` kills them", holder.pid()));
         return tokio::select! {
@@ -68,28 +69,28 @@ async fn end(holder: &Holder, now: bool, termination: &mut Termination) -> bool 
         };
     }
     let hurry = async {
-        while tokio::time::timeout(ASK_AGAIN, holder.ended()).await.is_err() {
-            holder.ask_to_end();
+        while tokio::time::timeout(SIGNAL_INTERVAL, holder.ended()).await.is_err() {
+            holder.terminate();
         }
     };
-    if tokio::time::timeout(PATIENCE, hurry).await.is_err() {
+    if tokio::time::timeout(END_TIMEOUT, hurry).await.is_err() {
         holder.kill();
         holder.ended().await;
     }
     true
 }
 
-/// Takes the folder of a process that is gone.
+/// Opens the state directory of a process that has ended.
 async fn take_over(args: &DownArgs, state_dir: &StateDir) -> anyhow::Result<Cluster> {
-    let options = ClusterArgs::in_folder(args.state_dir.state_dir.clone());
-    let begun = tokio::time::Instant::now();
+    let options = ClusterArgs::in_state_dir(args.state_dir.state_dir.clone());
+    let began = tokio::time::Instant::now();
     loop {
         match Cluster::open(run::options(&options)?) {
             Ok(cluster) => return Ok(cluster),
-            Err(StateDirError::Taken(_)) if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK_AGAIN).await,
+            Err(StateDirError::Taken(_)) if began.elapsed() < END_TIMEOUT => tokio::time::sleep(LOCK_INTERVAL).await,
             Err(StateDirError::Taken(_)) => {
                 bail!(
-                    "a process holds {} and does not serve; look for it with `fuser`",
+                    "a process holds {} and does not serve; find it with `fuser`",
                     state_dir.path().join("lock").display()
                 )
             }

@@ -1,8 +1,8 @@
-//! `flexor local status`.
+//! `flexor local status`: shows whether a cluster is up, and its state.
 
 use std::time::Duration;
 
-use flexor_local::api::{Client, ClientError, Holder, Resource};
+use flexor_local::api::{Client, ClientError, ClusterProcess, Resource};
 use flexor_local::state_dir::StateDir;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,13 +12,13 @@ use crate::exit::Exit;
 use crate::output::{self, Format};
 use crate::verbs::{Text, cells, since};
 
-/// A cluster that does not answer in this time is in trouble.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// A cluster that does not answer within this time is reported as hung.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
     let state_dir = super::state_dir(args.state_dir.state_dir.as_deref())?;
-    let asked = tokio::time::timeout(PATIENCE, ask(&state_dir)).await;
-    match asked {
+    let fetched = tokio::time::timeout(ANSWER_TIMEOUT, fetch(&state_dir)).await;
+    match fetched {
         Ok(Ok(Some(status))) => {
             match args.output {
                 Format::Text => output::text(&text(&status))?,
@@ -27,16 +27,18 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
             Ok(Exit::Success)
         }
         Ok(Ok(None)) => {
-            let left = state_dir.job_names();
+            let leftover = state_dir.job_names();
             match args.output {
-                Format::Text => output::text(&down(&state_dir, &left))?,
-                Format::Json => output::json(&json!({ "up": false, "home": state_dir.path(), "left": left }))?,
+                Format::Text => output::text(&down(&state_dir, &leftover))?,
+                Format::Json => {
+                    output::json(&json!({ "up": false, "stateDir": state_dir.path(), "leftoverJobs": leftover }))?;
+                }
             }
             Ok(Exit::Infrastructure)
         }
         Ok(Err(error)) => Err(error.into()),
         Err(_) => {
-            let pid = Holder::of(&state_dir).await.ok().flatten().map(|holder| holder.pid());
+            let pid = ClusterProcess::of(&state_dir).await.ok().flatten().map(|holder| holder.pid());
             match args.output {
                 Format::Text => output::text(&format!(
                     "the laptop cluster in {} does not answer (process {}); `flexor local down --now` ends it\n",
@@ -44,7 +46,8 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
                     pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string())
                 ))?,
                 Format::Json => {
-                    output::json(&json!({ "up": true, "answers": false, "home": state_dir.path(), "process": pid }))?;
+                    let status = json!({ "up": true, "answers": false, "stateDir": state_dir.path(), "process": pid });
+                    output::json(&status)?;
                 }
             }
             Ok(Exit::Infrastructure)
@@ -52,31 +55,30 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// What the cluster says of itself; nothing where none is up.
-async fn ask(state_dir: &StateDir) -> Result<Option<Value>, ClientError> {
+/// The object of the cluster, or `None` if none is up.
+async fn fetch(state_dir: &StateDir) -> Result<Option<Value>, ClientError> {
     let client = match Client::connect(state_dir).await {
         Err(ClientError::NoCluster { .. }) => return Ok(None),
         other => other?,
     };
     match client.list(Resource::Cluster, None).await {
         Err(ClientError::NoCluster { .. }) => Ok(None),
-        told => Ok(told?.into_iter().next()),
+        listed => Ok(listed?.into_iter().next()),
     }
 }
 
 fn text(cluster: &Value) -> String {
     let status = &cluster["status"];
     let began = &cluster["metadata"]["creationTimestamp"];
-    let ground =
-        if status["background"] == true { "in the background" } else { "`flexor run`, until its jobs are over" };
+    let mode = if status["background"] == true { "in the background" } else { "`flexor run`, until its jobs are over" };
     let mut text = Text::default();
     text.pairs(&[
         ("Laptop Cluster", "up".to_owned()),
         ("Since", format!("{} ({} ago)", cells::text(began), since(began, Timestamp::now()))),
-        ("Process", format!("{}, {ground}", status["process"])),
+        ("Process", format!("{}, {mode}", status["process"])),
         ("Version", cells::text(&status["version"])),
-        ("Home", cells::text(&status["home"])),
-        ("Programs Run In", cells::text(&status["folder"])),
+        ("State Directory", cells::text(&status["stateDir"])),
+        ("Working Directory", cells::text(&status["folder"])),
         ("Log", if status["log"].is_null() { "<none>".to_owned() } else { cells::text(&status["log"]) }),
         ("CPUs", cpus(status)),
         ("Memory Limits", cells::text(&status["memoryLimits"])),
@@ -89,25 +91,25 @@ fn text(cluster: &Value) -> String {
 fn cpus(status: &Value) -> String {
     let machine = &status["machineCPUs"];
     match status["cpus"].as_str() {
-        Some(given) => format!("{given} to be given out; this machine has {machine}"),
-        None => format!("{machine} in this machine, nothing is held back"),
+        Some(given) => format!("{given} to schedule pods on; this machine has {machine}"),
+        None => format!("{machine} in this machine, without a limit for pods"),
     }
 }
 
 fn counts(counts: &Value) -> String {
     let counts = counts.as_object().into_iter().flatten();
-    let told: Vec<String> = counts.map(|(phase, count)| format!("{count} {phase}")).collect();
-    if told.is_empty() { "<none>".to_owned() } else { told.join(", ") }
+    let parts: Vec<String> = counts.map(|(phase, count)| format!("{count} {phase}")).collect();
+    if parts.is_empty() { "<none>".to_owned() } else { parts.join(", ") }
 }
 
-fn down(state_dir: &StateDir, left: &[String]) -> String {
+fn down(state_dir: &StateDir, leftover: &[String]) -> String {
     let shown = state_dir.path().display();
-    if left.is_empty() {
+    if leftover.is_empty() {
         return format!("no laptop cluster is up in {shown}; `flexor local up` starts one\n");
     }
     format!(
-        "no laptop cluster is up in {shown}, but one that was killed has left {}; `flexor local up` goes on with them, \
+        "no laptop cluster is up in {shown}, but a killed one has left {}; `flexor local up` resumes them, \
          `flexor local down` ends them\n",
-        left.join(", ")
+        leftover.join(", ")
     )
 }

@@ -1,4 +1,4 @@
-//! `flexor local up`: a process in the background, and the word that it serves.
+//! `flexor local up`: starts the background process, waits until it serves, and applies manifests.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -18,102 +18,105 @@ use crate::run::manifests;
 use crate::verbs::cells;
 use crate::{output, verbs};
 
-/// Another that is about to serve has so long to do so.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How often is looked whether it does.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long to wait for another process that is about to serve the same state directory.
+const SERVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time between two attempts to connect to it.
+const CONNECT_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What became of a start.
-enum Started {
-    /// The cluster serves, run by this process.
+enum StartOutcome {
+    /// The process with this ID serves.
     Up(u32),
-    /// Somebody else has the folder.
+    /// Another process holds the state directory.
     Taken,
-    /// It does not serve, for this reason.
-    Not(String),
+    /// The process has ended with this error output.
+    Failed(String),
 }
 
 pub async fn run(args: &UpArgs) -> anyhow::Result<Exit> {
-    let wanted = if args.files.is_empty() { None } else { Some(manifests::read(&args.files)) };
-    // Nothing is started for what is refused.
-    let Some(wanted) = wanted.map_or(Some(None), |read| read.map(Some)) else { return Ok(Exit::Failure) };
+    let read = if args.files.is_empty() { None } else { Some(manifests::read(&args.files)) };
+    // Refused manifests start no cluster.
+    let Some(manifests) = read.map_or(Some(None), |read| read.map(Some)) else { return Ok(Exit::Failure) };
     let state_dir = super::state_dir(args.cluster.state_dir.as_deref())?;
-    let left = state_dir.job_names();
+    let leftover = state_dir.job_names();
     let client = match Client::connect(&state_dir).await {
         Ok(client) => {
-            tell_of_other(&client, args).await?;
+            describe_running(&client, args).await?;
             client
         }
         Err(ClientError::NoCluster { .. }) => match start(args).await? {
-            Started::Up(pid) => {
+            StartOutcome::Up(pid) => {
                 output::text(&format!("a laptop cluster is up in {} (process {pid})\n", shown(&state_dir)))?;
-                if !left.is_empty() {
-                    output::text(&format!("it goes on with {}\n", left.join(", ")))?;
+                if !leftover.is_empty() {
+                    output::text(&format!("it resumes {}\n", leftover.join(", ")))?;
                 }
                 Client::connect(&state_dir).await?
             }
-            Started::Taken => {
+            StartOutcome::Taken => {
                 let client = await_other(&state_dir).await?;
-                tell_of_other(&client, args).await?;
+                describe_running(&client, args).await?;
                 client
             }
-            Started::Not(why) => {
-                output::note(why.trim_end());
+            StartOutcome::Failed(errors) => {
+                output::note(errors.trim_end());
                 return Ok(Exit::Infrastructure);
             }
         },
         Err(error) => return Err(error.into()),
     };
-    match wanted {
-        Some(wanted) => verbs::give(&client, wanted, None).await,
+    match manifests {
+        Some(manifests) => verbs::apply_manifests(&client, manifests, None).await,
         None => Ok(Exit::Success),
     }
 }
 
 /// Starts the process and waits until it serves, or has ended.
-async fn start(args: &UpArgs) -> anyhow::Result<Started> {
+async fn start(args: &UpArgs) -> anyhow::Result<StartOutcome> {
     let flexor = std::env::current_exe().context("cannot find this program")?;
     let mut command = Command::new(flexor);
-    command.args(["local", "background"]).args(args.cluster.words());
+    command.args(["local", "background"]).args(args.cluster.to_options());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().context("the cluster cannot be started")?;
-    let (mut told, mut why) = (String::new(), String::new());
+    let (mut printed, mut errors) = (String::new(), String::new());
     if let Some(mut stdout) = child.stdout.take() {
-        // Both streams are closed once it has a log of its own.
-        stdout.read_to_string(&mut told).await?;
+        // The process closes both streams when it redirects them to its log.
+        stdout.read_to_string(&mut printed).await?;
     }
-    match told.as_str() {
-        background::SERVES => return Ok(Started::Up(child.id().unwrap_or(0))),
-        background::TAKEN => return Ok(Started::Taken),
+    match printed.as_str() {
+        background::SERVES => return Ok(StartOutcome::Up(child.id().unwrap_or(0))),
+        background::TAKEN => return Ok(StartOutcome::Taken),
         _ => {}
     }
     if let Some(mut stderr) = child.stderr.take() {
-        stderr.read_to_string(&mut why).await?;
+        stderr.read_to_string(&mut errors).await?;
     }
     child.wait().await?;
-    Ok(Started::Not(why))
+    Ok(StartOutcome::Failed(errors))
 }
 
-/// Whoever was quicker serves soon.
+/// Connects to another process that was quicker to lock the state directory.
 async fn await_other(state_dir: &StateDir) -> anyhow::Result<Client> {
-    let begun = tokio::time::Instant::now();
+    let began = tokio::time::Instant::now();
     loop {
         match Client::connect(state_dir).await {
-            Err(ClientError::NoCluster { .. }) if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK_EVERY).await,
+            Err(ClientError::NoCluster { .. }) if began.elapsed() < SERVE_TIMEOUT => {
+                tokio::time::sleep(CONNECT_INTERVAL).await;
+            }
             other => return Ok(other?),
         }
     }
 }
 
-/// Tells of a cluster that is up already, and what of it is not as was asked for now.
-async fn tell_of_other(client: &Client, args: &UpArgs) -> anyhow::Result<()> {
+/// Prints which cluster is up already, and warns where it differs from the requested options.
+async fn describe_running(client: &Client, args: &UpArgs) -> anyhow::Result<()> {
     let about = client.list(Resource::Cluster, None).await?.into_iter().next().unwrap_or_default();
     let status = &about["status"];
-    output::text(&found(status))?;
+    output::text(&already_up(status))?;
     let ClusterArgs { state_dir: _, ephemeral, cpus, limits: _ } = &args.cluster;
-    let is_other = cpus.is_some_and(|cpus| status["cpus"] != *cpus.to_string());
-    if is_other || (*ephemeral && status["ephemeral"] != true) {
-        output::note("warning: it goes on as it was started; `flexor local down` ends it, to be started otherwise");
+    let differs = cpus.is_some_and(|cpus| status["cpus"] != *cpus.to_string());
+    if differs || (*ephemeral && status["ephemeral"] != true) {
+        output::note(
+            "warning: it keeps the options of its start; `flexor local down` ends it, to start it with other options",
+        );
     }
     let folder = std::env::current_dir().unwrap_or_default();
     if !args.files.is_empty() && status["folder"] != *folder.to_string_lossy() {
@@ -122,9 +125,8 @@ async fn tell_of_other(client: &Client, args: &UpArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// That a cluster is up already, and where that does not stay.
-fn found(status: &Value) -> String {
-    let (state_dir, process) = (cells::text(&status["home"]), &status["process"]);
+fn already_up(status: &Value) -> String {
+    let (state_dir, process) = (cells::text(&status["stateDir"]), &status["process"]);
     let until = if status["background"] == true { "" } else { ": a `flexor run`, which ends when its jobs are over" };
     format!("a laptop cluster is up already in {state_dir} (process {process}){until}\n")
 }
@@ -141,10 +143,10 @@ mod tests {
 
     #[test]
     fn a_cluster_that_ends_with_its_jobs_says_so() {
-        let status = |background: bool| json!({ "home": "/h", "process": 7, "background": background });
-        assert_eq!(found(&status(true)), "a laptop cluster is up already in /h (process 7)\n");
-        let told =
+        let status = |background: bool| json!({ "stateDir": "/h", "process": 7, "background": background });
+        assert_eq!(already_up(&status(true)), "a laptop cluster is up already in /h (process 7)\n");
+        let foreground =
             "a laptop cluster is up already in /h (process 7): a `flexor run`, which ends when its jobs are over\n";
-        assert_eq!(found(&status(false)), told);
+        assert_eq!(already_up(&status(false)), foreground);
     }
 }

@@ -1,7 +1,7 @@
-//! Lines of a log on their way to standard error, written by a thread of their own, so that nobody who logs ever waits for
-//! a reader: a pager that nobody scrolls must not stop a launcher.
+//! A queue of log lines that a thread writes to standard error. Logging never waits for a reader: a pager that is not
+//! scrolled must not stop a launcher.
 //!
-//! The queue is short. What does not fit is left out and counted; how much that was stands where it is missing.
+//! The queue is bounded. Lines that do not fit are dropped and counted, and a line in their place says how many.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -12,63 +12,62 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How many lines may wait.
-const WAITING: usize = 1024;
+/// Largest number of queued lines.
+const CAPACITY: usize = 1024;
 
-/// The queue, for those who log.
+/// The sending side of the queue.
 #[derive(Debug, Clone)]
-pub struct Queue {
+pub struct LogQueue {
     lines: SyncSender<Entry>,
-    left_out: Arc<AtomicU64>,
+    dropped: Arc<AtomicU64>,
 }
 
-/// One writer of the queue; what is written at once is a line.
+/// A writer into the queue. Each write is one line.
 #[derive(Debug)]
-pub struct Line<'a>(&'a Queue);
+pub struct LineWriter<'a>(&'a LogQueue);
 
 #[derive(Debug)]
 enum Entry {
     Line(Vec<u8>),
-    /// Everything before this is written.
-    Mark(SyncSender<()>),
+    /// The thread answers when all entries before this one are written.
+    Flush(SyncSender<()>),
 }
 
-impl Queue {
-    /// A queue to a stream.
+impl LogQueue {
+    /// Starts the thread that writes to a stream.
     ///
     /// # Errors
     ///
-    /// The system would not start a thread.
+    /// The system cannot start a thread.
     pub fn to(stream: impl Write + Send + 'static) -> io::Result<Self> {
-        let (lines, receiver) = sync_channel(WAITING);
-        let left_out = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&left_out);
+        let (lines, receiver) = sync_channel(CAPACITY);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&dropped);
         thread::Builder::new().name("log".to_owned()).spawn(move || write(stream, &receiver, &counted))?;
-        Ok(Self { lines, left_out })
+        Ok(Self { lines, dropped })
     }
 
-    /// Waits until all lines are written, but not longer than this.
-    pub fn flush(&self, within: Duration) {
-        let (mark, written) = sync_channel(1);
-        if self.lines.try_send(Entry::Mark(mark)).is_ok() {
-            // Where nobody reads, nobody misses them.
-            let _ = written.recv_timeout(within);
+    /// Waits until all lines are written, or until the timeout.
+    pub fn flush(&self, timeout: Duration) {
+        let (done, written) = sync_channel(1);
+        if self.lines.try_send(Entry::Flush(done)).is_ok() {
+            let _ = written.recv_timeout(timeout);
         }
     }
 }
 
-impl<'a> MakeWriter<'a> for Queue {
-    type Writer = Line<'a>;
+impl<'a> MakeWriter<'a> for LogQueue {
+    type Writer = LineWriter<'a>;
 
-    fn make_writer(&'a self) -> Line<'a> {
-        Line(self)
+    fn make_writer(&'a self) -> LineWriter<'a> {
+        LineWriter(self)
     }
 }
 
-impl Write for Line<'_> {
+impl Write for LineWriter<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Err(TrySendError::Full(_)) = self.0.lines.try_send(Entry::Line(line.to_owned())) {
-            self.0.left_out.fetch_add(1, Ordering::Relaxed);
+            self.0.dropped.fetch_add(1, Ordering::Relaxed);
         }
         Ok(line.len())
     }
@@ -78,20 +77,21 @@ impl Write for Line<'_> {
     }
 }
 
-/// Writes until nobody can log any more. A stream that is closed takes nothing, and that is nobody's concern.
-fn write(mut stream: impl Write, entries: &Receiver<Entry>, left_out: &AtomicU64) {
+/// Writes entries until all senders are dropped. Ignores errors of a closed stream.
+fn write(mut stream: impl Write, entries: &Receiver<Entry>, dropped: &AtomicU64) {
     for entry in entries {
         match entry {
             Entry::Line(line) => {
                 let _ = stream.write_all(&line);
             }
-            Entry::Mark(written) => {
-                let _ = written.send(());
+            Entry::Flush(done) => {
+                let _ = done.send(());
             }
         }
-        let missing = left_out.swap(0, Ordering::Relaxed);
+        let missing = dropped.swap(0, Ordering::Relaxed);
         if missing > 0 {
-            let _ = writeln!(stream, "{missing} lines of the log were left out here, because nobody read them in time");
+            let _ =
+                writeln!(stream, "{missing} lines of the log were dropped here, because they were not read in time");
         }
     }
 }
@@ -105,12 +105,12 @@ mod tests {
     const LONG: Duration = Duration::from_secs(30);
 
     #[test]
-    fn who_logs_does_not_wait_for_a_reader_and_is_told_what_was_left_out() {
+    fn logging_does_not_wait_for_a_reader_and_counts_dropped_lines() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let queue = Queue::to(writer).unwrap();
+        let queue = LogQueue::to(writer).unwrap();
         // More than queue and pipe can hold.
         let line = format!("{}\n", "x".repeat(1023));
-        for _ in 0..4 * WAITING {
+        for _ in 0..4 * CAPACITY {
             queue.make_writer().write_all(line.as_bytes()).unwrap();
         }
         queue.flush(Duration::from_millis(10));
@@ -122,16 +122,16 @@ mod tests {
         drop(queue);
         let text = reading.join().unwrap();
         let written = text.matches(&line).count();
-        let counts = text.lines().filter_map(|line| line.split_once(" lines of the log were left out"));
-        let left_out: usize = counts.map(|(count, _)| count.parse::<usize>().unwrap()).sum();
-        assert!(left_out > 0 && written >= WAITING);
-        assert_eq!(written + left_out, 4 * WAITING);
+        let counts = text.lines().filter_map(|line| line.split_once(" lines of the log were dropped"));
+        let dropped: usize = counts.map(|(count, _)| count.parse::<usize>().unwrap()).sum();
+        assert!(dropped > 0 && written >= CAPACITY);
+        assert_eq!(written + dropped, 4 * CAPACITY);
     }
 
     #[test]
-    fn what_was_logged_is_written_when_it_was_waited_for() {
+    fn a_flush_waits_until_lines_are_written() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let queue = Queue::to(writer).unwrap();
+        let queue = LogQueue::to(writer).unwrap();
         queue.make_writer().write_all(b"last words\n").unwrap();
         queue.flush(LONG);
         let mut read = [0; 11];

@@ -1,6 +1,6 @@
-//! `flexor ps --elasticdl`: a server in the place of one of ElasticDL's, for its workers.
+//! `flexor ps --elasticdl`: replaces one parameter server of ElasticDL, for its workers.
 //!
-//! The options are those of ElasticDL's own server, with dashes or with underscores. There is no master of ours in it.
+//! The options are those of ElasticDL's own server, with dashes or with underscores. No Flexor master takes part.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use flexor_ps::elasticdl::{Checkpoints, Keeper, Kept, KeptError, Mode, Options, Parameters, Server};
+use flexor_ps::elasticdl::{
+    Checkpoints, ElasticdlServer, LoadError, LoadedCheckpoint, Mode, ModelShare, Options, Parameters,
+};
 use flexor_ps::spec::Optimizer;
 use tokio::net::TcpListener;
 use tonic::transport::server::TcpIncoming;
@@ -16,39 +18,39 @@ use tonic::transport::server::TcpIncoming;
 use crate::exit::{Exit, Misused, Refused};
 use crate::signals::Termination;
 
-/// What a server in the place of ElasticDL's takes.
+/// Arguments of a server for ElasticDL's workers.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "In the place of ElasticDL's server")]
+#[command(next_help_heading = "Replacing ElasticDL's server")]
 pub struct ElasticdlArgs {
-    /// Answer ElasticDL's workers (the service proto.Pserver), without a master of ours
+    /// Serve ElasticDL's workers (the service proto.Pserver), without a Flexor master
     ///
-    /// The workers decide which server gets what, so that the set of servers cannot change while they train. To go on
-    /// with another number of servers, start them with --checkpoint-dir-for-init.
+    /// The workers assign parameters to servers, so the set of servers cannot change during training. To continue with
+    /// another number of servers, start them with --checkpoint-dir-for-init.
     #[arg(long)]
     pub elasticdl: bool,
-    /// Which of the job's servers this is, from 0
-    #[arg(long, alias = "ps_id", value_name = "I", default_value_t = 0, requires = "elasticdl")]
+    /// Number of this server in the job, from 0
+    #[arg(long, alias = "ps_id", value_name = "N", default_value_t = 0, requires = "elasticdl")]
     pub ps_id: u32,
-    /// How many servers the job has
+    /// Number of servers of the job
     #[arg(long, alias = "num_ps_pods", value_name = "N", default_value = "1", requires = "elasticdl")]
     pub num_ps_pods: NonZeroU32,
-    /// The optimizer: SGD, Adagrad or Adam
+    /// Optimizer: SGD, Adagrad or Adam
     #[arg(long, alias = "opt_type", value_name = "TYPE", requires_all = ["elasticdl", "opt_args"])]
     pub opt_type: Option<String>,
-    /// Its numbers, such as 'learning_rate=0.1;momentum=0.0;nesterov=False'
+    /// Arguments of the optimizer, such as 'learning_rate=0.1;momentum=0.0;nesterov=False'
     #[arg(long, alias = "opt_args", value_name = "ARGS", requires_all = ["elasticdl", "opt_type"])]
     pub opt_args: Option<String>,
-    /// Apply every push as it comes, instead of several together
+    /// Train asynchronously: apply every push when it arrives, instead of several per step
     #[arg(
         long, alias = "use_async", value_name = "BOOL", requires = "elasticdl", require_equals = true,
         num_args = 0..=1, default_value = "false", default_missing_value = "true"
     )]
     pub use_async: bool,
-    /// How many pushes make a step; their dense gradients are averaged, those of rows added
+    /// Number of pushes per synchronous step; dense gradients are averaged, gradients of rows are added
     #[arg(long, alias = "grads_to_wait", value_name = "N", default_value = "1", requires = "elasticdl")]
     pub grads_to_wait: NonZeroU32,
-    /// How many steps gradients may be behind; others are rejected
-    #[arg(long, alias = "sync_version_tolerance", value_name = "N", default_value_t = 0, requires = "elasticdl")]
+    /// Largest age of gradients that a step accepts; older ones are rejected
+    #[arg(long, alias = "sync_version_tolerance", value_name = "STEPS", default_value_t = 0, requires = "elasticdl")]
     pub sync_version_tolerance: u32,
     /// With --use-async: divide the learning rate by the number of updates since the worker's pull
     #[arg(
@@ -56,23 +58,23 @@ pub struct ElasticdlArgs {
         num_args = 0..=1, default_value = "false", default_missing_value = "true"
     )]
     pub lr_staleness_modulation: bool,
-    /// What the first values of rows are drawn from
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "elasticdl")]
+    /// Seed of the initial values of rows
+    #[arg(long, value_name = "SEED", default_value_t = 0, requires = "elasticdl")]
     pub seed: u64,
-    /// Where to write checkpoints; all servers of the job may share it
-    #[arg(long, alias = "checkpoint_dir", value_name = "FOLDER", requires_all = ["elasticdl", "checkpoint_steps"])]
+    /// Folder for checkpoints; all servers of the job may share it
+    #[arg(long, alias = "checkpoint_dir", value_name = "DIR", requires_all = ["elasticdl", "checkpoint_steps"])]
     pub checkpoint_dir: Option<PathBuf>,
-    /// Every how many versions; 0 for never
+    /// Number of versions between two checkpoints; 0 for no checkpoints
     #[arg(long, alias = "checkpoint_steps", value_name = "N", default_value_t = 0, requires = "elasticdl")]
     pub checkpoint_steps: u32,
-    /// How many checkpoints to keep; 0 for all
+    /// Number of checkpoints to keep; 0 keeps all
     #[arg(long, alias = "keep_checkpoint_max", value_name = "N", default_value_t = 3, requires = "elasticdl")]
     pub keep_checkpoint_max: usize,
-    /// Go on from a checkpoint: of such servers, of native ones, or of ElasticDL itself
+    /// Checkpoint to restore from: of such servers, of native ones, or of ElasticDL itself
     ///
-    /// Any number of servers can go on from what any other number has written. Of a folder with several checkpoints the
-    /// latest whole one is taken.
-    #[arg(long, alias = "checkpoint_dir_for_init", value_name = "FOLDER", requires = "elasticdl")]
+    /// Any number of servers can restore a checkpoint that any other number has written. In a folder with several
+    /// checkpoints the latest complete one is used.
+    #[arg(long, alias = "checkpoint_dir_for_init", value_name = "DIR", requires = "elasticdl")]
     pub checkpoint_dir_for_init: Option<PathBuf>,
 }
 
@@ -90,8 +92,8 @@ impl ElasticdlArgs {
         }
     }
 
-    /// The server as it begins: new, or from a checkpoint.
-    fn server(&self) -> anyhow::Result<Server> {
+    /// Creates the server, new or restored from a checkpoint.
+    fn server(&self) -> anyhow::Result<ElasticdlServer> {
         let (server, servers) = (self.ps_id, self.num_ps_pods);
         if server >= servers.get() {
             return Err(misused(format!("--ps-id {server}: the job has {servers} servers, numbered from 0")));
@@ -107,39 +109,35 @@ impl ElasticdlArgs {
         let parameters = match &self.checkpoint_dir_for_init {
             None => Parameters::new(options).map_err(|error| misused(format!("--opt-args: {error}")))?,
             Some(folder) => {
-                let refused = |error: KeptError| Refused(anyhow::Error::new(error).context(init_from(folder)));
-                let kept = Kept::read(folder, Some(optimizer), self.seed).map_err(refused)?;
-                let parameters = kept.go_on(options, Keeper::Server { server, servers }).map_err(refused)?;
-                tracing::info!(
-                    version = parameters.version(),
-                    rows = parameters.load().rows,
-                    "goes on from a checkpoint"
-                );
+                let refused = |error: LoadError| Refused(anyhow::Error::new(error).context(init_from(folder)));
+                let loaded = LoadedCheckpoint::read(folder, Some(optimizer), self.seed).map_err(refused)?;
+                let parameters =
+                    loaded.into_parameters(options, ModelShare::Server { server, servers }).map_err(refused)?;
+                tracing::info!(version = parameters.version(), rows = parameters.load().rows, "restored a checkpoint");
                 parameters
             }
         };
         let every = NonZeroU32::new(self.checkpoint_steps);
         let folder = self.checkpoint_dir.as_ref().zip(every);
         if let Some((folder, _)) = folder {
-            writable(folder)?;
+            check_writable(folder)?;
         }
         let checkpoints =
             folder.map(|(folder, every)| Checkpoints::new(folder, server, servers, every, self.keep_checkpoint_max));
-        Ok(Server::new(parameters, checkpoints))
+        Ok(ElasticdlServer::new(parameters, checkpoints))
     }
 }
 
-fn misused(why: String) -> anyhow::Error {
-    Misused(anyhow!(why)).into()
+fn misused(message: String) -> anyhow::Error {
+    Misused(anyhow!(message)).into()
 }
 
-/// Makes the folder for checkpoints and writes into it: better to know now that it takes nothing than when the first one
-/// is due.
-fn writable(folder: &Path) -> anyhow::Result<()> {
+/// Creates the folder for checkpoints and a file in it: a wrong folder fails at the start, not at the first checkpoint.
+fn check_writable(folder: &Path) -> anyhow::Result<()> {
     let tried = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
     tried.map(drop).map_err(|error| {
         let shown = folder.display();
-        Refused(anyhow!("--checkpoint-dir {shown} cannot be written: {error}; name a folder that can")).into()
+        Refused(anyhow!("--checkpoint-dir {shown} cannot be written: {error}; name a writable folder")).into()
     })
 }
 
@@ -147,7 +145,7 @@ fn init_from(folder: &Path) -> String {
     format!("--checkpoint-dir-for-init {}", folder.display())
 }
 
-/// Serves until it is told to stop.
+/// Serves until a signal ends the process.
 pub(super) async fn run(
     args: &ElasticdlArgs,
     listen: impl AsyncFnOnce() -> anyhow::Result<TcpListener>,
@@ -171,6 +169,6 @@ pub(super) async fn run(
     };
     tokio::task::spawn_blocking(move || server.finish_writing())
         .await
-        .context("the last checkpoint was not waited for")?;
+        .context("cannot wait for the last checkpoint")?;
     Ok(exit)
 }

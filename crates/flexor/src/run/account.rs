@@ -1,4 +1,4 @@
-//! How a job went, in numbers: what the summary prints and the report writes. Pure, from what was seen.
+//! The figures of a job after a run, for the summary and the report. Pure: computed from the job, events and samples.
 
 mod pace;
 mod servers;
@@ -13,129 +13,117 @@ use serde::Serialize;
 pub use self::servers::ServerAccount;
 use super::history::Sample;
 
-/// How a job went.
+/// The figures of one job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Account {
-    /// Which.
+pub struct JobAccount {
     #[serde(flatten)]
     pub key: JobKey,
-    /// Its dialect.
     pub dialect: String,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// Why, where the controller says.
+    pub outcome: JobOutcome,
+    /// The controller's cause of the outcome.
     pub cause: Option<Cause>,
-    /// How long it took, from when it came.
+    /// Duration since the job was created.
     pub seconds: f64,
-    /// What it did with that time.
-    pub time: Time,
-    /// How often pods of it were started again, also in places that are not there any more.
+    /// The same duration by activity.
+    pub time: TimeByActivity,
+    /// Number of replaced pods, also in slots that no longer exist.
     pub relaunches: u32,
-    /// Why pods of it were started again, the most frequent first.
-    pub started_again: Vec<StartedAgain>,
-    /// Of all datasets together, where there are any.
+    /// Causes of the replacements, the most frequent first.
+    pub started_again: Vec<RelaunchCount>,
+    /// Sums over all datasets of the job.
     pub records: Option<RecordCounts>,
-    /// How fast it went through them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
-    /// How well its model does, where programs have said so.
+    /// The last scores that programs reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learning: Option<Learning>,
-    /// Measurements of its model while it was trained, where there were some.
+    /// Evaluations of the model during training.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluations: Option<Evaluations>,
-    /// What came of its updates, where it has parameter servers and its workers have said so.
+    /// Outcomes of pushes to parameter servers, as reported by workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updates: Option<Updates>,
-    /// Its parameter servers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerAccount>,
 }
 
-/// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Outcome {
-    /// It has done its work.
+pub enum JobOutcome {
     Succeeded,
-    /// It cannot do it.
     Failed,
-    /// It was ended before it was over.
+    /// The run ended before the job did.
     Interrupted,
 }
 
-/// Seconds by what a job did.
+/// Seconds by activity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Time {
-    /// Its world stood.
+pub struct TimeByActivity {
     pub training: f64,
-    /// It had not trained yet, or waited for room.
+    /// Time before the first training, and time without enough scheduled pods.
     pub waiting: f64,
-    /// Something was put right.
+    /// Time between a loss and the next training.
     pub recovering: f64,
 }
 
-/// How fast a job went while it trained.
+/// Rates while the job trained.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pace {
-    /// Records that were accounted for.
+    /// Rate of records that were accounted for.
     pub records_per_second: f64,
-    /// Steps, where they are counted.
     pub steps_per_second: Option<f64>,
 }
 
-/// Why pods were started again.
+/// Number of pods that were replaced for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StartedAgain {
-    /// The stable word.
+pub struct RelaunchCount {
+    /// The stable name of the reason.
     pub reason: &'static str,
-    /// For people.
+    /// The reason in words for people.
     #[serde(skip)]
     pub words: &'static str,
-    /// How often.
     pub count: u32,
 }
 
-/// What became of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordCounts {
-    /// All of all epochs, also of those that have not begun.
+    /// Records of all epochs, also of those that have not started.
     pub expected: u64,
-    /// Acknowledged.
+    /// Acknowledged records.
     pub accounted: u64,
-    /// Of those: damaged, or without meaning, and left out of their batches.
-    pub left_out: u64,
-    /// Gone through more than once, at most.
+    /// Acknowledged records that workers skipped, because they are damaged or do not fit the schema.
+    pub skipped: u64,
+    /// Upper bound of records that were computed more than once.
     pub recomputed: u64,
-    /// Taken out, because the program fails of them.
+    /// Records that were excluded because the program fails on them.
     pub quarantined: u64,
-    /// Neither of these, though the job has succeeded.
+    /// Neither acknowledged nor quarantined, although the job succeeded.
     pub lost: u64,
-    /// Not gone through yet when the job ended without success.
+    /// Neither acknowledged nor quarantined when the job ended without success.
     pub left: u64,
 }
 
-/// How a job went until now, given all that has happened.
-pub fn of(job: &JobView, events: &[ClusterEvent], samples: &[Sample], now: UnixTime) -> Account {
+/// Computes the figures of a job until now.
+pub fn of(job: &JobView, events: &[ClusterEvent], samples: &[Sample], now: UnixTime) -> JobAccount {
     let outcome = match job.status.phase {
-        Phase::Succeeded => Outcome::Succeeded,
-        Phase::Failed => Outcome::Failed,
-        Phase::Pending | Phase::Running | Phase::Suspended => Outcome::Interrupted,
+        Phase::Succeeded => JobOutcome::Succeeded,
+        Phase::Failed => JobOutcome::Failed,
+        Phase::Pending | Phase::Running | Phase::Suspended => JobOutcome::Interrupted,
     };
     let end = job.status.finished_at.unwrap_or(now);
     let split = job.timeline.split(end);
     let training = job.training.as_ref();
-    let started_again = started_again(job, events);
+    let started_again = count_relaunches(job, events);
     let records = training.and_then(|training| training.records);
-    Account {
+    JobAccount {
         key: job.key.clone(),
         dialect: job.dialect.clone(),
         outcome,
-        cause: job.status.cause.clone().filter(|_| outcome != Outcome::Interrupted),
+        cause: job.status.cause.clone().filter(|_| outcome != JobOutcome::Interrupted),
         seconds: end.saturating_sub(job.created_at).as_secs_f64(),
-        time: Time {
+        time: TimeByActivity {
             training: split.training.as_secs_f64(),
             waiting: split.waiting.as_secs_f64(),
             recovering: split.recovering.as_secs_f64(),
@@ -151,30 +139,30 @@ pub fn of(job: &JobView, events: &[ClusterEvent], samples: &[Sample], now: UnixT
     }
 }
 
-/// Every end that is followed by another life is told as an event, with its reason.
-fn started_again(job: &JobView, events: &[ClusterEvent]) -> Vec<StartedAgain> {
-    // A job of the same name may have been here before.
+/// Counts the events of pods that were replaced: each such end has an event with its reason.
+fn count_relaunches(job: &JobView, events: &[ClusterEvent]) -> Vec<RelaunchCount> {
+    // Earlier events may belong to a deleted job of the same name.
     let ours = || events.iter().filter(|event| event.job == job.key && event.at >= job.created_at);
     let of_kind = |kind: &ExitKind| {
         let count = ours().filter(|event| event.cause.reason == kind.reason()).count();
         let count = u32::try_from(count).unwrap_or(u32::MAX);
-        StartedAgain { reason: kind.reason().as_str(), words: words(*kind), count }
+        RelaunchCount { reason: kind.reason().as_str(), words: words(*kind), count }
     };
     let losses =
         ExitKind::ALL.iter().filter(|kind| !matches!(kind.cost(), Cost::Nothing | Cost::FailNode | Cost::FailJob));
-    let mut again: Vec<StartedAgain> = losses.map(of_kind).filter(|again| again.count > 0).collect();
+    let mut again: Vec<RelaunchCount> = losses.map(of_kind).filter(|again| again.count > 0).collect();
     again.sort_by_key(|again| std::cmp::Reverse(again.count));
     again
 }
 
 fn words(kind: ExitKind) -> &'static str {
     match kind {
-        ExitKind::Succeeded => "ended well",
-        ExitKind::Removed => "taken away",
-        ExitKind::Preempted => "made room",
+        ExitKind::Succeeded => "succeeded",
+        ExitKind::Removed => "removed",
+        ExitKind::Preempted => "preempted",
         ExitKind::Evicted => "evicted",
-        ExitKind::MachineLost => "lost",
-        ExitKind::Rejected => "refused",
+        ExitKind::MachineLost => "machine lost",
+        ExitKind::Rejected => "rejected",
         ExitKind::Deleted => "deleted",
         ExitKind::Killed => "killed",
         ExitKind::OutOfMemory => "out of memory",
@@ -186,11 +174,11 @@ fn words(kind: ExitKind) -> &'static str {
     }
 }
 
-fn counts(records: Records, outcome: Outcome) -> RecordCounts {
-    let Records { accounted, quarantined, repeated, rewound, left_out, total: expected, .. } = records;
+fn counts(records: Records, outcome: JobOutcome) -> RecordCounts {
+    let Records { accounted, quarantined, repeated, rewound, left_out: skipped, total: expected, .. } = records;
     let open = expected.saturating_sub(accounted).saturating_sub(quarantined);
-    let (lost, left) = if outcome == Outcome::Succeeded { (open, 0) } else { (0, open) };
-    RecordCounts { expected, accounted, left_out, recomputed: repeated + rewound, quarantined, lost, left }
+    let (lost, left) = if outcome == JobOutcome::Succeeded { (open, 0) } else { (0, open) };
+    RecordCounts { expected, accounted, skipped, recomputed: repeated + rewound, quarantined, lost, left }
 }
 
 #[cfg(test)]
@@ -255,12 +243,12 @@ mod tests {
     #[test]
     fn time_ends_with_the_job_or_else_now() {
         let time = |phase| of(&job(phase), &[], &[], BEGAN + Duration::from_secs(60)).time;
-        assert_eq!(time(Phase::Succeeded), Time { training: 7.0, waiting: 1.0, recovering: 2.0 });
-        assert_eq!(time(Phase::Running), Time { training: 57.0, waiting: 1.0, recovering: 2.0 });
+        assert_eq!(time(Phase::Succeeded), TimeByActivity { training: 7.0, waiting: 1.0, recovering: 2.0 });
+        assert_eq!(time(Phase::Running), TimeByActivity { training: 57.0, waiting: 1.0, recovering: 2.0 });
     }
 
     #[test]
-    fn only_ends_that_another_life_follows_are_counted() {
+    fn only_pods_that_were_replaced_are_counted() {
         let events = [
             lost(50, Reason::ProgramKilled),
             lost(104, Reason::OutOfMemory),
@@ -271,20 +259,20 @@ mod tests {
             lost(109, Reason::RetriesExhausted),
         ];
         let account = of(&job(Phase::Failed), &events, &[], BEGAN);
-        let told: Vec<(&str, u32)> = account.started_again.iter().map(|again| (again.words, again.count)).collect();
-        assert_eq!(told, [("killed", 2), ("out of memory", 1)], "the first was of a job before this one");
-        assert_eq!(account.relaunches, 3, "as many in all, whether or not there are still places for them");
+        let counts: Vec<(&str, u32)> = account.started_again.iter().map(|again| (again.words, again.count)).collect();
+        assert_eq!(counts, [("killed", 2), ("out of memory", 1)], "the first event is of an earlier job");
+        assert_eq!(account.relaunches, 3, "slots that no longer exist count too");
     }
 
     #[test]
-    fn records_are_lost_only_where_the_job_says_that_it_is_done() {
+    fn records_are_lost_only_if_the_job_succeeded() {
         let counts = |phase| of(&job(phase), &[], &[], BEGAN).records.unwrap();
         let done = counts(Phase::Succeeded);
         assert_eq!((done.lost, done.left, done.recomputed, done.quarantined), (40, 0, 12, 60));
-        assert_eq!((done.accounted, done.left_out), (900, 3), "what is left out is accounted for");
+        assert_eq!((done.accounted, done.skipped), (900, 3), "skipped records are accounted for");
         for phase in [Phase::Failed, Phase::Running] {
             assert_eq!((counts(phase).lost, counts(phase).left), (0, 40), "{phase:?}");
         }
-        assert_eq!(of(&job(Phase::Running), &[], &[], BEGAN).cause, None, "why it runs is not how it ended");
+        assert_eq!(of(&job(Phase::Running), &[], &[], BEGAN).cause, None, "the cause of a running job is no outcome");
     }
 }

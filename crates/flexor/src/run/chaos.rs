@@ -1,7 +1,7 @@
-//! `flexor run --chaos`: from what was typed to a script of acts, and the hand that does them while the jobs run.
+//! `flexor run --chaos`: reads or generates a script of faults, and injects them while the jobs run.
 //!
-//! The script is made, checked and written down before anything starts. Which acts there are and how they are done is
-//! `flexor_local::chaos`'s.
+//! The script is generated, checked and written before anything starts. The kinds of faults and their injection are in
+//! `flexor_local::chaos`.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -15,17 +15,17 @@ use tokio::task::JoinHandle;
 
 use crate::output;
 
-/// What the script is called that a run leaves behind.
+/// File name of the script that a run writes.
 const FILE: &str = "chaos.json";
-/// How many acts are told at the start.
-const TOLD: usize = 6;
+/// Largest number of faults that are listed at the start.
+const LISTED: usize = 6;
 
-/// What was typed after `--chaos`.
+/// The value of `--chaos`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChaosArg {
-    /// The acts of a seed, so many in a second.
+    /// Faults generated from a seed, at this rate.
     Seed(u64, Rate),
-    /// The acts in a file.
+    /// Faults from a script.
     File(PathBuf),
 }
 
@@ -47,19 +47,19 @@ impl FromStr for ChaosArg {
     }
 }
 
-/// Acts that are to be done.
+/// Faults to inject.
 pub struct FaultScript {
     script: Script,
-    /// Where they come from, and where they are.
+    /// The seed or the file that they come from, for output.
     source: String,
 }
 
 impl FaultScript {
-    /// The acts that are to be done to these jobs. Those of a seed are written into `folder`, to be done again.
+    /// Prepares the faults for these jobs. A generated script is written into `folder`, to be used again.
     ///
     /// # Errors
     ///
-    /// What to say to the user; nothing has been started.
+    /// A message for the user. Nothing has been started.
     pub fn prepare<'a>(arg: &ChaosArg, jobs: impl Iterator<Item = &'a Job>, folder: &Path) -> Result<Self, String> {
         match arg {
             ChaosArg::File(file) => {
@@ -72,15 +72,17 @@ impl FaultScript {
                 let script = Script::of_seed(*seed, *rate, &targets);
                 let file = folder.join(FILE);
                 let at = file.strip_prefix(".").unwrap_or(&file).display();
-                script.write(&file).map_err(|error| format!("--chaos: cannot write {at}: {error}; stand elsewhere"))?;
+                script
+                    .write(&file)
+                    .map_err(|error| format!("--chaos: cannot write {at}: {error}; run in another folder"))?;
                 Ok(Self { script, source: format!("{seed},{rate} (also in {at})") })
             }
         }
     }
 
-    /// Begins, and tells what will be done.
-    pub fn begin(self, cluster: Cluster) -> anyhow::Result<Chaos> {
-        output::text(&self.told())?;
+    /// Prints the first faults and starts to inject them.
+    pub fn start(self, cluster: Cluster) -> anyhow::Result<Chaos> {
+        output::text(&self.listing())?;
         let injector = Injector::new(cluster, &self.script);
         let faults = self.script.faults();
         Ok(Chaos {
@@ -91,43 +93,43 @@ impl FaultScript {
         })
     }
 
-    /// The acts that come first, and how many others there are.
-    fn told(&self) -> String {
+    /// The first faults, and the number of others.
+    fn listing(&self) -> String {
         let faults = self.script.faults();
-        let mut text = format!("chaos {}: {} acts, until all jobs are over", self.source, faults.len());
-        for fault in faults.iter().take(TOLD) {
+        let mut text = format!("chaos {}: {} faults, until all jobs are over", self.source, faults.len());
+        for fault in faults.iter().take(LISTED) {
             text.push_str(&format!("\n  {fault}"));
         }
-        if faults.len() > TOLD {
-            text.push_str(&format!("\n  … and {} more", faults.len() - TOLD));
+        if faults.len() > LISTED {
+            text.push_str(&format!("\n  … and {} more", faults.len() - LISTED));
         }
         text.push('\n');
         text
     }
 }
 
-/// How a cluster is run that these acts are done to. Its pods end with it, however it ends: nobody else knows what is
-/// stopped and has to go on.
+/// Options of a cluster with fault injection. Its pods end with it, even if it is killed: only this process knows which
+/// processes are stopped and have to continue.
 #[must_use]
 pub fn options(options: Options, faults: Option<&FaultScript>) -> Options {
     let chaos = faults.is_some();
     Options { chaos, ephemeral: options.ephemeral || chaos, ..options }
 }
 
-/// Acts that are being done. When it is dropped no more are, and what does not pass by itself is undone: to be dropped
+/// A running fault injection. Dropping it ends the injection and reverts faults that do not pass by themselves; drop it
 /// before the cluster is drained.
 pub struct Chaos {
     all: usize,
-    /// When the first was to be done.
+    /// Time of the first fault since the start.
     first: Option<Duration>,
     tally: Arc<FaultTally>,
     run: JoinHandle<()>,
 }
 
 impl Chaos {
-    /// How many acts were done, in a line.
-    pub fn told(&self) -> String {
-        told(self.all, self.first, self.tally.done(), self.tally.missed())
+    /// The number of injected faults, in a line.
+    pub fn summary(&self) -> String {
+        summary(self.all, self.first, self.tally.done(), self.tally.missed())
     }
 }
 
@@ -137,20 +139,20 @@ impl Drop for Chaos {
     }
 }
 
-fn told(all: usize, first: Option<Duration>, done: usize, missed: usize) -> String {
-    let mut told = format!("{done} of {all} acts were done");
+fn summary(all: usize, first: Option<Duration>, done: usize, missed: usize) -> String {
+    let mut text = format!("{done} of {all} faults were injected");
     if missed > 0 {
-        told.push_str(&format!(", {missed} missed"));
+        text.push_str(&format!(", {missed} missed"));
     }
     let left = all.saturating_sub(done + missed);
     match first {
         Some(first) if left == all => {
-            told.push_str(&format!("; the first was to come after {:.1}s", first.as_secs_f64()));
+            text.push_str(&format!("; the first was scheduled after {:.1}s", first.as_secs_f64()));
         }
-        _ if left > 0 => told.push_str(&format!(", {left} were still to come")),
+        _ if left > 0 => text.push_str(&format!(", {left} were still scheduled")),
         _ => {}
     }
-    told
+    text
 }
 
 #[cfg(test)]
@@ -165,17 +167,17 @@ mod tests {
     }
 
     #[test]
-    fn how_many_acts_were_done_is_told() {
+    fn the_summary_counts_injected_missed_and_scheduled_faults() {
         let first = Some(Duration::from_millis(3900));
-        assert_eq!(told(109, first, 0, 0), "0 of 109 acts were done; the first was to come after 3.9s");
-        assert_eq!(told(109, first, 5, 2), "5 of 109 acts were done, 2 missed, 102 were still to come");
-        assert_eq!(told(3, first, 3, 0), "3 of 3 acts were done");
-        assert_eq!(told(0, None, 0, 0), "0 of 0 acts were done");
+        assert_eq!(summary(109, first, 0, 0), "0 of 109 faults were injected; the first was scheduled after 3.9s");
+        assert_eq!(summary(109, first, 5, 2), "5 of 109 faults were injected, 2 missed, 102 were still scheduled");
+        assert_eq!(summary(3, first, 3, 0), "3 of 3 faults were injected");
+        assert_eq!(summary(0, None, 0, 0), "0 of 0 faults were injected");
     }
 
     #[test]
-    fn what_is_neither_is_refused_with_what_to_write() {
-        for (text, told) in [
+    fn a_wrong_value_is_refused_with_the_expected_format() {
+        for (text, message) in [
             ("", "write SEED"),
             ("x", "write SEED"),
             ("-1", "write SEED"),
@@ -186,7 +188,7 @@ mod tests {
             ("@", "no file"),
         ] {
             let error = text.parse::<ChaosArg>().unwrap_err();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         }
     }
 }

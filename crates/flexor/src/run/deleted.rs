@@ -1,18 +1,18 @@
-//! Jobs that somebody deleted while `flexor run` followed them: they are not there any more to say that they have not
-//! succeeded.
+//! Jobs that were deleted during `flexor run` before they had succeeded. They no longer exist in the cluster, so events
+//! are the only trace of them.
 
 use std::collections::BTreeSet;
 
 use flexor_local::cluster::{Cluster, ClusterEvent, JobKey};
 use flexor_model::Reason;
 
-/// Those of some jobs that were deleted before they had succeeded, and have not come again.
+/// The jobs of this run that were deleted before they had succeeded, and were not created again.
 pub fn unfinished(own: &[JobKey], events: &[ClusterEvent], cluster: &Cluster) -> Vec<JobKey> {
     let known: BTreeSet<JobKey> = cluster.jobs().into_iter().map(|job| job.key).collect();
-    among(events).into_iter().filter(|key| own.contains(key) && !known.contains(key)).collect()
+    deleted_jobs(events).into_iter().filter(|key| own.contains(key) && !known.contains(key)).collect()
 }
 
-fn among(events: &[ClusterEvent]) -> BTreeSet<JobKey> {
+fn deleted_jobs(events: &[ClusterEvent]) -> BTreeSet<JobKey> {
     let mut succeeded = BTreeSet::new();
     let mut deleted = BTreeSet::new();
     for event in events.iter().filter(|event| event.pod.is_none()) {
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_that_had_work_left_count() {
+    fn only_unfinished_jobs_count() {
         use Reason::{JobCreated, JobDeleted, JobSucceeded};
         let events = [
             event("cut", JobCreated),
@@ -60,6 +60,6 @@ mod tests {
             event("back", JobDeleted),
             event("back", JobCreated),
         ];
-        assert_eq!(among(&events).into_iter().collect::<Vec<_>>(), [key("cut")]);
+        assert_eq!(deleted_jobs(&events).into_iter().collect::<Vec<_>>(), [key("cut")]);
     }
 }

@@ -1,5 +1,5 @@
-//! What has happened since `flexor run` began, gathered while it happens: the cluster itself remembers only the last of
-//! it. The plain lines, the summary and the report all tell from this.
+//! Events and samples since the start of `flexor run`, for plain lines, summary and report. The cluster itself keeps only
+//! the latest events and the current status.
 
 mod samples;
 
@@ -12,39 +12,38 @@ use flexor_model::UnixTime;
 pub use self::samples::Sample;
 use self::samples::Samples;
 
-/// A report of more events would be read by nobody.
+/// Largest number of events to keep; older ones are dropped.
 const MOST_EVENTS: usize = 100_000;
 
-/// What has happened.
 pub struct History {
-    /// When `flexor run` began, since the Unix epoch.
+    /// Start of `flexor run`, since the Unix epoch.
     pub began_at: UnixTime,
-    /// The jobs that it was asked to run; others may come and go beside them.
+    /// The jobs of the command line. Other terminals may apply more.
     pub own: Vec<JobKey>,
     events: Vec<ClusterEvent>,
-    /// The number of the last that was seen.
+    /// Number of the latest event.
     last: u64,
-    /// How many of the newest came with the last look.
+    /// Number of events that the last update added.
     fresh: usize,
     samples: BTreeMap<JobKey, Samples>,
 }
 
 impl History {
-    /// Begins, with what the cluster remembers of before.
+    /// Starts with the events that the cluster has kept.
     pub fn begin(cluster: &Cluster, began_at: UnixTime) -> Self {
         let mut history =
             Self { began_at, own: Vec::new(), events: Vec::new(), last: 0, fresh: 0, samples: BTreeMap::new() };
-        history.look(cluster, began_at);
+        history.update(cluster, began_at);
         history.fresh = 0;
         history
     }
 
-    /// Takes note of what is new.
-    pub fn look(&mut self, cluster: &Cluster, now: UnixTime) {
-        cluster.look(|all| self.take(all, now));
+    /// Adds new events, and samples that are due.
+    pub fn update(&mut self, cluster: &Cluster, now: UnixTime) {
+        cluster.read(|all| self.add(all, now));
     }
 
-    fn take(&mut self, all: &Everything<'_>, now: UnixTime) {
+    fn add(&mut self, all: &Everything<'_>, now: UnixTime) {
         let is_new = |event: &&ClusterEvent| event.number > self.last;
         let mut new: Vec<ClusterEvent> = all.events.iter().rev().take_while(is_new).cloned().collect();
         new.reverse();
@@ -64,23 +63,23 @@ impl History {
         }
     }
 
-    /// What was new with the last look.
+    /// The events that the last update added.
     pub fn fresh(&self) -> &[ClusterEvent] {
         &self.events[self.events.len() - self.fresh.min(self.events.len())..]
     }
 
-    /// Everything, oldest first.
+    /// All events, oldest first.
     pub fn events(&self) -> &[ClusterEvent] {
         &self.events
     }
 
-    /// How a job's training stood, now and then.
+    /// The samples of a job, oldest first.
     pub fn samples(&self, job: &JobKey) -> &[Sample] {
         self.samples.get(job).map(Samples::all).unwrap_or_default()
     }
 }
 
-/// The time, as the cluster tells it too.
+/// The time since the Unix epoch, on the clock that the cluster uses.
 pub fn now() -> UnixTime {
     SystemTime::now().into()
 }

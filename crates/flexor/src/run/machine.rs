@@ -1,38 +1,40 @@
-//! What is different here from a cluster of machines, told once before anything runs: images are not looked at, and
-//! nothing keeps pods from asking for more than the machine has.
+//! Notes about differences between this machine and a cluster, printed once before anything runs: images are not used,
+//! and pods may request more CPUs than the machine has.
 
 use flexor_model::{Job, Quantity};
 use serde_json::Value;
 
-/// What is different for these jobs, a line each. With a limit pods wait for CPUs.
+/// The differences that concern these jobs, one line each. With a limit of CPUs pods wait, so there is no note.
 pub fn differences(jobs: &[(Job, Value)], limit: Option<Quantity>) -> Vec<String> {
     let jobs: Vec<&Job> = jobs.iter().map(|(job, _)| job).collect();
     let here = std::thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX));
-    let wants_too_much = limit.is_none().then(|| too_much(&jobs, here)).flatten();
-    images(&jobs).into_iter().chain(wants_too_much).collect()
+    let overcommitted = limit.is_none().then(|| overcommitted(&jobs, here)).flatten();
+    images(&jobs).into_iter().chain(overcommitted).collect()
 }
 
 fn images(jobs: &[&Job]) -> Option<String> {
     let mut programs = jobs.iter().flat_map(|job| &job.roles).filter(|role| !role.has_rendered_command());
     let any = programs.any(|role| role.template.main().image().is_some());
-    any.then(|| "images are not looked at: programs run as this machine has them".to_owned())
+    any.then(|| "images are not used: programs run as installed on this machine".to_owned())
 }
 
-fn too_much(jobs: &[&Job], here: u32) -> Option<String> {
-    let asked = asked(jobs);
-    (asked > Quantity::whole(here)).then(|| {
-        format!("the pods ask for {asked} CPUs, this machine has {here}; nothing is held back, `--cpus N` would")
+fn overcommitted(jobs: &[&Job], here: u32) -> Option<String> {
+    let requested = requested(jobs);
+    (requested > Quantity::whole(here)).then(|| {
+        format!(
+            "the pods request {requested} CPUs, this machine has {here}; all start at once, unless --cpus N is given"
+        )
     })
 }
 
-/// What all pods of these jobs ask for at the start.
-fn asked(jobs: &[&Job]) -> Quantity {
-    let mut asked = Quantity::whole(0);
+/// CPUs that all initial pods of these jobs request.
+fn requested(jobs: &[&Job]) -> Quantity {
+    let mut requested = Quantity::whole(0);
     for role in jobs.iter().flat_map(|job| &job.roles) {
         let of_one = role.template.requests().cpu().unwrap_or(Quantity::whole(0));
-        asked = (0..role.size.initial()).fold(asked, |sum, _| sum.plus(of_one));
+        requested = (0..role.size.initial()).fold(requested, |sum, _| sum.plus(of_one));
     }
-    asked
+    requested
 }
 
 #[cfg(test)]
@@ -62,19 +64,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_beyond_the_machine_is_told_with_both_numbers() {
+    fn requests_beyond_the_machine_are_noted_with_both_numbers() {
         let plain = job(json!({ "name": "elasticjob-worker", "command": ["true"] }));
         let large = job(json!({
             "name": "elasticjob-worker", "image": "any:image", "command": ["true"],
             "resources": { "requests": { "cpu": "1500m" } },
         }));
-        let held_back = "the pods ask for 9 CPUs, this machine has 2; nothing is held back, `--cpus N` would";
-        assert_eq!(too_much(&[&plain, &large, &large], 2).as_deref(), Some(held_back));
-        assert_eq!((too_much(&[&large], 5), too_much(&[&plain], 1)), (None, None), "it fits");
+        let note = "the pods request 9 CPUs, this machine has 2; all start at once, unless --cpus N is given";
+        assert_eq!(overcommitted(&[&plain, &large, &large], 2).as_deref(), Some(note));
+        assert_eq!((overcommitted(&[&large], 5), overcommitted(&[&plain], 1)), (None, None), "it fits");
     }
 
     #[test]
-    fn images_are_told_of_once() {
+    fn images_are_noted_once() {
         let with = job(json!({ "name": "elasticjob-worker", "image": "any:image", "command": ["true"] }));
         let without = job(json!({ "name": "elasticjob-worker", "command": ["true"] }));
         assert_eq!(images(&[&without]), None);

@@ -1,4 +1,5 @@
-//! What is to be run: the jobs, plans and other objects of some files, all of them good and fit to run here.
+//! Reads manifests for `flexor run`, `flexor local up` and `flexor apply`: jobs, plans and other objects that passed
+//! validation and preflight.
 
 use std::path::PathBuf;
 
@@ -12,20 +13,19 @@ use serde_json::Value;
 use crate::output;
 use crate::validate::sources;
 
-/// What was found.
+/// Accepted objects, each with its manifest.
 #[derive(Default)]
-pub struct Wanted {
-    /// ConfigMaps, Secrets and PriorityClasses, each with its manifest.
+pub struct Manifests {
+    /// ConfigMaps, Secrets and PriorityClasses.
     pub objects: Vec<(Object, Value)>,
-    /// Each with the manifest that it comes from.
     pub jobs: Vec<(Job, Value)>,
-    /// Plans about them, or about others, each with its manifest.
+    /// Plans for these or for other jobs.
     pub plans: Vec<(Plan, Value)>,
 }
 
-/// Everything in these files; nothing, with what is wrong on standard error, where anything is.
-pub fn read(files: &[PathBuf]) -> Option<Wanted> {
-    let mut wanted = Wanted::default();
+/// Reads all objects of these files. Returns `None` if anything is refused; the errors go to standard error.
+pub fn read(files: &[PathBuf]) -> Option<Manifests> {
+    let mut manifests = Manifests::default();
     let mut refused = false;
     for source in sources::find(files) {
         let name = source.name.clone();
@@ -39,34 +39,33 @@ pub fn read(files: &[PathBuf]) -> Option<Wanted> {
         };
         let report = manifest::check(&bytes);
         if let Some(finding) = &report.unreadable {
-            tell(&name, finding);
+            print(&name, finding);
             refused = true;
         }
         for document in report.documents {
-            refused |= !wanted.take(&name, document);
+            refused |= !manifests.add(&name, document);
         }
     }
-    if wanted.is_empty() && !refused {
-        output::note("error: there is no job in these files; `flexor validate FILE` says what is in them");
+    if manifests.is_empty() && !refused {
+        output::note("error: there is no job in these files; `flexor validate FILE` shows what is in them");
         refused = true;
     }
-    (!refused).then_some(wanted)
+    (!refused).then_some(manifests)
 }
 
-impl Wanted {
-    /// Whether nothing was found.
+impl Manifests {
     fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.plans.is_empty() && self.objects.is_empty()
     }
 
-    /// Takes a document of a file. Whether it is good; what is wrong with it is told.
-    fn take(&mut self, file: &str, document: Document) -> bool {
+    /// Adds a document of a file. Prints its findings, and returns whether it is accepted.
+    fn add(&mut self, file: &str, document: Document) -> bool {
         let (subject, findings) = match document.verdict {
-            Verdict::Skipped => return self.take_other(file, document),
+            Verdict::Skipped => return self.add_other(file, document),
             Verdict::Refused { findings, .. } => (None, findings),
             Verdict::Accepted { subject, findings, .. } => (Some(*subject), findings),
         };
-        findings.iter().for_each(|finding| tell(file, finding));
+        findings.iter().for_each(|finding| print(file, finding));
         match subject {
             Some(Subject::Job(job)) => {
                 let preflight = preflight::of_manifest(&job);
@@ -85,8 +84,8 @@ impl Wanted {
         }
     }
 
-    /// Takes a document of a kind that no dialect knows.
-    fn take_other(&mut self, file: &str, document: Document) -> bool {
+    /// Adds a document of a kind that no dialect knows.
+    fn add_other(&mut self, file: &str, document: Document) -> bool {
         let (kind, name) = (&document.kind, &document.name);
         match Object::read(&document.object) {
             Some(Ok(object)) => self.objects.push((object, document.object)),
@@ -94,15 +93,17 @@ impl Wanted {
                 errors.iter().for_each(|error| output::note(&format!("{file}: error: {kind} {name}: {error}")));
                 return false;
             }
-            // Every claim has a folder.
+            // The cluster provides a folder for every claim, so the object itself is not needed.
             None if kind == "PersistentVolumeClaim" => {}
-            None => output::note(&format!("{file}: {kind} {name} is none of the kinds that are run here")),
+            None => output::note(&format!(
+                "{file}: {kind} {name} is ignored: the laptop cluster does not support this kind"
+            )),
         }
         true
     }
 }
 
-fn tell(file: &str, finding: &Finding) {
+fn print(file: &str, finding: &Finding) {
     let kind = if finding.is_error() { "error" } else { "warning" };
     let place = finding.at.map(|at| format!(":{}:{}", at.line, at.column)).unwrap_or_default();
     output::note(&format!("{file}{place}: {kind}: {finding}"));

@@ -1,5 +1,4 @@
-//! What `flexor run` prints where nobody watches a screen: a line for everything that happens, after the seconds since
-//! it began.
+//! The plain lines of `flexor run`: one line per event and per change of a pod's phase, with the seconds since the start.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +9,28 @@ use flexor_model::UnixTime;
 use super::history::History;
 use crate::output::{self, on_one_line};
 
-/// What was told so far.
 #[derive(Default)]
-pub struct Progress {
+pub struct ProgressLines {
+    /// The last printed phase of each pod, by UID.
     pods: BTreeMap<String, PodPhase>,
 }
 
-impl Progress {
-    /// Tells what was new with the last look.
-    pub fn tell(&mut self, cluster: &Cluster, history: &History, now: UnixTime) -> anyhow::Result<()> {
+impl ProgressLines {
+    /// Prints the events of the last update, and changed phases.
+    pub fn print(&mut self, cluster: &Cluster, history: &History, now: UnixTime) -> anyhow::Result<()> {
         let mut lines = String::new();
         for event in history.fresh() {
             let of = event.pod.clone().unwrap_or_else(|| event.job.to_string());
             lines.push_str(&line(history.began_at, event.at, &of, &event.cause.to_string()));
         }
-        let changed = cluster.look(|all| self.changed(all));
+        let changed = cluster.read(|all| self.changed(all));
         for (pod, phase) in changed {
             lines.push_str(&line(history.began_at, now, &pod, &format!("{phase:?}")));
         }
         if lines.is_empty() { Ok(()) } else { output::text(&lines) }
     }
 
-    /// Pods that have come further, by name.
+    /// Names and phases of pods whose phase has changed.
     fn changed(&mut self, all: &Everything<'_>) -> Vec<(String, PodPhase)> {
         let mut changed = Vec::new();
         for (uid, pod) in all.pods {
@@ -41,7 +40,7 @@ impl Progress {
                 continue;
             }
             self.pods.insert(uid.clone(), phase);
-            // How a pod ends that is taken away says nothing, and neither does a beginning.
+            // The end of a deleted pod says nothing about its program, and new pods have an event.
             if !pod.is_deleting() && (before.is_some() || phase != PodPhase::Pending) {
                 changed.push((pod.meta.desired.name.clone(), phase));
             }
@@ -54,7 +53,7 @@ impl Progress {
     }
 }
 
-fn line(began_at: UnixTime, at: UnixTime, of: &str, what: &str) -> String {
+fn line(began_at: UnixTime, at: UnixTime, object: &str, text: &str) -> String {
     let seconds = at.saturating_sub(began_at).as_secs_f64();
-    format!("{seconds:>5.1}s  {of}: {}\n", on_one_line(what))
+    format!("{seconds:>5.1}s  {object}: {}\n", on_one_line(text))
 }

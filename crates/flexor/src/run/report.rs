@@ -1,12 +1,11 @@
-//! `flexor run --report DIR`: how it went, to be kept: JSON for programs, tables for a spreadsheet, a picture for people,
-//! and the logs of the pods that were there at the end.
+//! `flexor run --report DIR`: JSON for programs, CSV tables, a picture, and the logs of the pods at the end of the run.
 //!
-//! The folder is made and tried before anything runs. All times are seconds since the start.
+//! The folder is created and checked before anything runs. All times are seconds since the start.
 
 mod axis;
 mod charts;
 mod document;
-mod earlier;
+mod earlier_report;
 mod lanes;
 pub mod logs;
 mod pace;
@@ -24,51 +23,46 @@ use flexor_engine::controller::PodPhase;
 use flexor_local::cluster::{Cluster, ClusterEvent, JobKey, JobView, PodRun};
 use flexor_model::UnixTime;
 
-use super::account::Account;
+use super::account::JobAccount;
 use super::history::{History, Sample};
 
-/// The file that says everything.
+/// The file with all figures.
 const DOCUMENT: &str = "report.json";
 
-/// Where a report goes.
+/// The folder of a report.
 pub struct Report {
     folder: PathBuf,
 }
 
-/// All that is known of a run when it is over.
-pub struct Run {
-    /// Since the Unix epoch: when it began, or the oldest of its jobs, where one was there before.
+/// The contents of a report.
+pub struct RunRecord {
+    /// Start of the run or creation of its oldest resumed job, since the Unix epoch.
     pub from: UnixTime,
-    /// When it was over.
+    /// End of the run, since the Unix epoch.
     pub to: UnixTime,
-    /// How each job went.
     pub jobs: Vec<JobRun>,
-    /// The lives of all pods.
+    /// All incarnations of all pods.
     pub pod_history: Vec<PodRun>,
-    /// What has happened.
     pub events: Vec<ClusterEvent>,
 }
 
-/// All that is known of one job.
+/// One job of a report.
 pub struct JobRun {
-    /// How it went, in numbers.
-    pub account: Account,
-    /// The job itself.
+    pub account: JobAccount,
     pub view: JobView,
-    /// How its training stood, now and then.
     pub samples: Vec<Sample>,
 }
 
-impl Run {
-    /// What is known now.
-    pub fn of(cluster: &Cluster, accounts: &[Account], history: &History, now: UnixTime) -> Self {
+impl RunRecord {
+    /// Collects the contents of a report.
+    pub fn of(cluster: &Cluster, accounts: &[JobAccount], history: &History, now: UnixTime) -> Self {
         let mut jobs = Vec::new();
         for view in cluster.jobs() {
             let Some(account) = accounts.iter().find(|account| account.key == view.key) else { continue };
             let mut samples: Vec<Sample> =
                 history.samples(&view.key).iter().map(|sample| with_nodes(sample, &view)).collect();
             if view.training.as_ref().is_some_and(|training| training.servers.is_some()) {
-                pace::as_it_went(&mut samples);
+                pace::fill_in(&mut samples);
             }
             jobs.push(JobRun { account: account.clone(), view, samples });
         }
@@ -76,26 +70,26 @@ impl Run {
         Self { from, to: now, jobs, pod_history: cluster.pod_history(), events: history.events().to_vec() }
     }
 
-    /// A moment of it, in seconds.
+    /// Converts a time since the Unix epoch to seconds since the start.
     pub fn at(&self, moment: UnixTime) -> f64 {
         moment.since_epoch().as_secs_f64() - self.from.since_epoch().as_secs_f64()
     }
 
-    /// The lives of a job's pods.
-    fn lives_of<'a>(&'a self, job: &'a JobKey) -> impl Iterator<Item = &'a PodRun> {
+    /// All incarnations of a job's pods.
+    fn pod_runs<'a>(&'a self, job: &'a JobKey) -> impl Iterator<Item = &'a PodRun> {
         self.pod_history.iter().filter(move |pod_run| pod_run.job == *job)
     }
 }
 
-/// How far a life is, or was, in a word. What a pod that is taken away answers says nothing about its program.
-fn end(pod_run: &PodRun) -> String {
+/// The final phase of a pod. A removed pod fails by its termination, which says nothing about its program.
+fn phase(pod_run: &PodRun) -> String {
     match pod_run.phase {
         PodPhase::Failed if pod_run.taken_away => "Removed".to_owned(),
         phase => format!("{phase:?}"),
     }
 }
 
-/// A sample that says with how many nodes the job trained then, also where they do not meet and its master knows of none.
+/// Adds the number of nodes to a sample of a job without a rendezvous, whose master does not count nodes.
 fn with_nodes(sample: &Sample, job: &JobView) -> Sample {
     let mut sample = sample.clone();
     let span = job.timeline.spans.iter().rev().find(|span| span.from <= sample.at);
@@ -106,22 +100,22 @@ fn with_nodes(sample: &Sample, job: &JobView) -> Sample {
 }
 
 impl Report {
-    /// Makes the folder and sees whether it can be written to.
+    /// Creates the folder and checks that it is writable.
     pub fn prepare(folder: &Path) -> anyhow::Result<Self> {
-        let refused = || format!("--report {}: it cannot be written there; name another folder", folder.display());
+        let refused = || format!("--report {}: the folder is not writable; name another one", folder.display());
         fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder)).with_context(refused)?;
         Ok(Self { folder: folder.to_owned() })
     }
 
-    /// Where the logs are kept.
+    /// The folder of the pods' logs.
     pub fn logs(&self) -> PathBuf {
         self.folder.join("logs")
     }
 
-    /// Writes everything, in the place of what an earlier report has written there. The logs are copied while they are
-    /// there, so this comes before the cluster is drained.
-    pub fn write(&self, cluster: &Cluster, run: &Run) -> anyhow::Result<()> {
-        earlier::remove_logs(&self.folder.join(DOCUMENT), &self.logs());
+    /// Writes the report, replacing an earlier one. Must run before the cluster is drained, because draining removes the
+    /// logs.
+    pub fn write(&self, cluster: &Cluster, run: &RunRecord) -> anyhow::Result<()> {
+        earlier_report::remove_logs(&self.folder.join(DOCUMENT), &self.logs());
         let files = [
             (DOCUMENT, format!("{}\n", serde_json::to_string_pretty(&document::of(run))?)),
             ("pods.csv", tables::pods(run)),
@@ -133,8 +127,8 @@ impl Report {
         ];
         for (name, text) in files {
             let path = self.folder.join(name);
-            fs::write(&path, text).with_context(|| format!("the report: {} cannot be written", path.display()))?;
+            fs::write(&path, text).with_context(|| format!("the report: cannot write {}", path.display()))?;
         }
-        logs::keep(cluster, &self.logs())
+        logs::copy(cluster, &self.logs())
     }
 }

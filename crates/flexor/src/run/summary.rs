@@ -1,79 +1,78 @@
-//! The last lines of `flexor run`: for each job what it did with its time, what was started again and why, what became
-//! of its records, and in one line how it ended.
+//! The summary at the end of `flexor run`: for each job its time by activity, replaced pods, record counts, parameter
+//! servers, and its outcome in one line.
 
 mod servers;
-mod wrapping;
+mod wrap;
 
 use std::path::Path;
 
-use super::account::{Account, Outcome, RecordCounts, Time};
+use super::account::{JobAccount, JobOutcome, RecordCounts, TimeByActivity};
 use crate::output::on_one_line;
 
-/// What the names of rows are filled to.
+/// Width of the names of rows.
 const NAMES: usize = 16;
 
-/// The summary; the last line about each job says how it ended. Logs are kept in a folder, or gone; harm was done on
-/// purpose, or not; it is read on a terminal of so many columns, or elsewhere.
-pub fn text(accounts: &[Account], logs: Option<&Path>, harm: Option<&str>, columns: Option<usize>) -> String {
-    let widest = wrapping::width_of(columns);
+/// The summary. `logs` is the folder of the logs, `faults` the summary of `--chaos`, and `columns` the width of the
+/// terminal.
+pub fn text(accounts: &[JobAccount], logs: Option<&Path>, faults: Option<&str>, columns: Option<usize>) -> String {
+    let widest = wrap::width_of(columns);
     let mut text = String::new();
     for account in accounts {
         text.push_str(&format!("\n{}\n", account.key));
-        for (name, told) in rows(account, logs) {
-            text.push_str(&wrapping::row(name, NAMES, &told, widest));
+        for (name, value) in rows(account, logs) {
+            text.push_str(&wrap::row(name, NAMES, &value, widest));
         }
     }
-    if let Some(harm) = harm {
-        text.push_str(&format!("\nchaos\n{}", wrapping::row("acts", NAMES, harm, widest)));
+    if let Some(faults) = faults {
+        text.push_str(&format!("\nchaos\n{}", wrap::row("faults", NAMES, faults, widest)));
     }
     if !accounts.is_empty() {
         text.push('\n');
     }
     for account in accounts {
-        // Where programs read it, it is one line.
+        // Without a terminal the outcome is one line, for programs that read it.
         text.push_str(&match columns {
-            Some(columns) => wrapping::sentence(&verdict(account), columns),
-            None => verdict(account) + "\n",
+            Some(columns) => wrap::sentence(&outcome_line(account), columns),
+            None => outcome_line(account) + "\n",
         });
     }
     text
 }
 
-/// How a job ended, in a line.
-fn verdict(account: &Account) -> String {
-    let Account { key, outcome, cause, relaunches, .. } = account;
+fn outcome_line(account: &JobAccount) -> String {
+    let JobAccount { key, outcome, cause, relaunches, .. } = account;
     let cause = cause.as_ref().map(|cause| on_one_line(&format!(": {cause}"))).unwrap_or_default();
     format!("{key}: {outcome:?}{cause}; pods started again: {relaunches}")
 }
 
-fn rows(account: &Account, logs: Option<&Path>) -> Vec<(&'static str, String)> {
+fn rows(account: &JobAccount, logs: Option<&Path>) -> Vec<(&'static str, String)> {
     let mut rows = vec![("time", time(account.seconds, account.time))];
     if !account.started_again.is_empty() {
         let each = account.started_again.iter().map(|again| format!("{} {}", again.count, again.words));
         rows.push(("started again", each.collect::<Vec<_>>().join(", ")));
     }
     if let Some(records) = account.records {
-        rows.push(("records", told(records, account.outcome)));
+        rows.push(("records", record_counts(records, account.outcome)));
     }
     rows.extend(servers::rows(account));
     let logs = match logs {
         Some(folder) => format!("in {}", folder.display()),
-        None => "gone with the pods; --report DIR keeps them".to_owned(),
+        None => "removed with the pods; --report DIR keeps them".to_owned(),
     };
     rows.push(("logs", logs));
     rows
 }
 
-fn time(seconds: f64, time: Time) -> String {
-    let Time { training, waiting, recovering } = time;
+fn time(seconds: f64, time: TimeByActivity) -> String {
+    let TimeByActivity { training, waiting, recovering } = time;
     format!("{seconds:.1}s: training {training:.1}s, waiting {waiting:.1}s, recovering {recovering:.1}s")
 }
 
-fn told(records: RecordCounts, outcome: Outcome) -> String {
-    let RecordCounts { expected, accounted, left_out, recomputed, quarantined, lost, left } = records;
+fn record_counts(records: RecordCounts, outcome: JobOutcome) -> String {
+    let RecordCounts { expected, accounted, skipped, recomputed, quarantined, lost, left } = records;
     let mut parts = vec![format!("{expected} expected"), format!("{accounted} accounted for")];
-    if left_out > 0 {
-        parts.push(format!("{left_out} of them left out"));
+    if skipped > 0 {
+        parts.push(format!("{skipped} of them skipped"));
     }
     parts.push(match recomputed {
         0 => "0 recomputed".to_owned(),
@@ -83,8 +82,8 @@ fn told(records: RecordCounts, outcome: Outcome) -> String {
         parts.push(format!("{quarantined} quarantined"));
     }
     parts.push(match outcome {
-        Outcome::Succeeded => format!("{lost} lost"),
-        Outcome::Failed | Outcome::Interrupted => format!("{left} left"),
+        JobOutcome::Succeeded => format!("{lost} lost"),
+        JobOutcome::Failed | JobOutcome::Interrupted => format!("{left} left"),
     });
     parts.join(", ")
 }
@@ -95,17 +94,17 @@ mod tests {
     use flexor_local::cluster::JobKey;
     use flexor_model::Reason;
 
-    use super::super::account::StartedAgain;
+    use super::super::account::RelaunchCount;
     use super::*;
 
-    pub fn account(name: &str, outcome: Outcome) -> Account {
-        Account {
+    pub fn account(name: &str, outcome: JobOutcome) -> JobAccount {
+        JobAccount {
             key: JobKey { namespace: "default".parse().unwrap(), name: name.parse().unwrap() },
             dialect: "dlrover".to_owned(),
             outcome,
             cause: None,
             seconds: 12.34,
-            time: Time { training: 9.0, waiting: 1.0, recovering: 2.34 },
+            time: TimeByActivity { training: 9.0, waiting: 1.0, recovering: 2.34 },
             relaunches: 0,
             started_again: Vec::new(),
             records: None,
@@ -118,23 +117,23 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_went_well_has_a_short_summary() {
-        insta::assert_snapshot!(text(&[account("mnist", Outcome::Succeeded)], None, None, None));
+    fn a_job_without_losses_has_a_short_summary() {
+        insta::assert_snapshot!(text(&[account("mnist", JobOutcome::Succeeded)], None, None, None));
     }
 
     #[test]
-    fn what_went_wrong_is_told_with_its_numbers() {
-        let again = |reason: Reason, words, count| StartedAgain { reason: reason.as_str(), words, count };
-        let records = |left_out, left| RecordCounts {
+    fn losses_and_failures_are_summarized_with_their_numbers() {
+        let again = |reason: Reason, words, count| RelaunchCount { reason: reason.as_str(), words, count };
+        let records = |skipped, left| RecordCounts {
             expected: 1000,
             accounted: 960 - left,
-            left_out,
+            skipped,
             recomputed: 40,
             quarantined: 40,
             lost: 0,
             left,
         };
-        let succeeded = Account {
+        let succeeded = JobAccount {
             cause: Some(Cause::new(Reason::JobSucceeded, "the program has ended well on 2 nodes")),
             relaunches: 3,
             started_again: vec![
@@ -142,16 +141,17 @@ mod tests {
                 again(Reason::OutOfMemory, "out of memory", 1),
             ],
             records: Some(records(12, 0)),
-            ..account("data", Outcome::Succeeded)
+            ..account("data", JobOutcome::Succeeded)
         };
-        let failed = Account {
+        let failed = JobAccount {
             cause: Some(Cause::new(Reason::RetriesExhausted, "exit code 3:\ncannot open the data")),
             relaunches: 3,
             started_again: vec![again(Reason::ProgramError, "program failed", 3)],
-            ..account("fails", Outcome::Failed)
+            ..account("fails", JobOutcome::Failed)
         };
-        let interrupted = Account { records: Some(records(0, 500)), ..account("cut-short", Outcome::Interrupted) };
-        let harm = Some("5 of 109 acts were done, 2 missed, 102 were still to come");
-        insta::assert_snapshot!(text(&[succeeded, failed, interrupted], Some(Path::new("report/logs")), harm, None));
+        let interrupted =
+            JobAccount { records: Some(records(0, 500)), ..account("cut-short", JobOutcome::Interrupted) };
+        let faults = Some("5 of 109 faults were injected, 2 missed, 102 were still scheduled");
+        insta::assert_snapshot!(text(&[succeeded, failed, interrupted], Some(Path::new("report/logs")), faults, None));
     }
 }

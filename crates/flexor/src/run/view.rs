@@ -1,7 +1,7 @@
-//! The live view: a picture of the cluster on a terminal, drawn again as it changes. The last one stays.
+//! The live view: a picture of the cluster on a terminal, redrawn as it changes. The last picture stays.
 //!
-//! What is seen is [`picture`]'s, a pure function; where it is drawn is [`Screen`]'s. Here is when: at most ten times a
-//! second, and once a second even if nothing changes, because ages do.
+//! [`picture`] is a pure function that renders the lines, and [`Screen`] draws them. This module decides when: at most ten
+//! times a second, and at least once a second, because ages change.
 
 mod heads;
 mod line;
@@ -23,12 +23,9 @@ use self::picture::picture;
 pub use self::screen::Screen;
 use super::history::History;
 
-/// Not more often than this.
-const QUICKEST: Duration = Duration::from_millis(100);
-/// Not more seldom than this.
-const SLOWEST: Duration = Duration::from_secs(1);
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The view.
 pub struct LiveView {
     screen: Screen,
     drawn_at: Option<Instant>,
@@ -38,9 +35,9 @@ pub struct LiveView {
 }
 
 impl LiveView {
-    /// A view on this terminal. To be called inside a runtime.
+    /// Must be called inside a runtime.
     pub fn new(screen: Screen) -> anyhow::Result<Self> {
-        let watch = |kind| signal(kind).context("signals cannot be watched");
+        let watch = |kind| signal(kind).context("cannot watch signals");
         Ok(Self {
             screen,
             drawn_at: None,
@@ -50,23 +47,22 @@ impl LiveView {
         })
     }
 
-    /// There is something new to see, so that the next picture is wanted soon.
-    pub fn changed(&mut self) {
-        let soon = self.drawn_at.map_or_else(Instant::now, |drawn_at| drawn_at + QUICKEST);
+    /// Notes that the cluster has changed, so the next picture is due soon.
+    pub fn notify(&mut self) {
+        let soon = self.drawn_at.map_or_else(Instant::now, |drawn_at| drawn_at + SHORTEST_INTERVAL);
         self.due = self.due.min(soon);
     }
 
-    /// When the next picture is due.
+    /// The time at which the next picture is due.
     pub fn due(&self) -> Instant {
         self.due
     }
 
-    /// Whether it is time to draw.
     pub fn is_due(&self) -> bool {
         Instant::now() >= self.due
     }
 
-    /// Until the terminal is another than it was: larger, smaller, or in the hands of somebody else meanwhile.
+    /// Waits until the terminal has another size, or until this process continues after it was stopped.
     pub async fn disturbed(&mut self) {
         tokio::select! {
             _ = self.resized.recv() => {}
@@ -75,20 +71,19 @@ impl LiveView {
         self.due = Instant::now();
     }
 
-    /// Draws for the last time: whatever comes now is written below.
+    /// Draws for the last time. Later output goes below the picture.
     pub fn draw_last(&mut self, cluster: &Cluster, history: &History, now: UnixTime) -> anyhow::Result<()> {
         self.draw(cluster, history, now)?;
         self.screen.leave();
         Ok(())
     }
 
-    /// Draws.
     pub fn draw(&mut self, cluster: &Cluster, history: &History, now: UnixTime) -> anyhow::Result<()> {
         let size = self.screen.size();
         let lines = picture(&cluster.jobs(), &cluster.pods(), history.events(), size, now);
-        self.screen.draw(&lines, size.columns).context("the view cannot be drawn")?;
+        self.screen.draw(&lines, size.columns).context("cannot draw the view")?;
         let drawn_at = Instant::now();
-        (self.drawn_at, self.due) = (Some(drawn_at), drawn_at + SLOWEST);
+        (self.drawn_at, self.due) = (Some(drawn_at), drawn_at + LONGEST_INTERVAL);
         Ok(())
     }
 }

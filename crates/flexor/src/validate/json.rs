@@ -1,8 +1,8 @@
-//! The findings for programs: what `-o json` prints.
+//! The output of `-o json`.
 //!
-//! A format of its own, described in `docs/guide/validate.md` and stable: fields may be added, but none is removed,
-//! renamed or given another meaning. The types here are that description in Rust; types of the model and of the
-//! dialects never reach the output, so they stay free to change.
+//! Its format is described in `docs/guide/validate.md` and stable: fields may be added, but none is removed, renamed or
+//! given another meaning. The types here define the format. Types of the model and of the dialects never reach the
+//! output, so they may change.
 
 mod subject;
 
@@ -12,9 +12,8 @@ use serde::Serialize;
 use self::subject::{Job, Plan};
 use super::{FileReport, summary::Summary};
 
-/// The whole output.
 #[derive(Serialize)]
-pub struct Output<'a> {
+pub struct ValidateOutput<'a> {
     files: Vec<File<'a>>,
     summary: &'a Summary,
 }
@@ -30,7 +29,7 @@ struct File<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Document<'a> {
-    at: Place,
+    at: Position,
     api_version: &'a str,
     kind: &'a str,
     name: &'a str,
@@ -45,7 +44,7 @@ struct Document<'a> {
 }
 
 #[derive(Serialize)]
-struct Place {
+struct Position {
     line: u32,
     column: u32,
 }
@@ -64,9 +63,8 @@ struct Finding<'a> {
     column: Option<u32>,
 }
 
-/// Everything that was found, ready to be written.
-pub fn output<'a>(files: &'a [FileReport], summary: &'a Summary) -> Output<'a> {
-    Output { files: files.iter().map(File::from).collect(), summary }
+pub fn output<'a>(files: &'a [FileReport], summary: &'a Summary) -> ValidateOutput<'a> {
+    ValidateOutput { files: files.iter().map(File::from).collect(), summary }
 }
 
 impl<'a> From<&'a FileReport> for File<'a> {
@@ -92,7 +90,7 @@ impl<'a> From<&'a flexor_dialects::manifest::Document> for Document<'a> {
             None => (None, None),
         };
         Self {
-            at: Place { line: document.at.line, column: document.at.column },
+            at: Position { line: document.at.line, column: document.at.column },
             api_version: &document.api_version,
             kind: &document.kind,
             name: &document.name,

@@ -1,7 +1,7 @@
-//! Where manifests come from: files, folders, standard input.
+//! Sources of manifests: files, folders, standard input.
 //!
-//! Finding is one step and reading another, so that one file is held in memory at a time. What was found but cannot
-//! be read is a source too: its reading fails, and nothing that a user named is passed over in silence.
+//! Finding and reading are separate steps, so only one file is in memory at a time. An unreadable file is a source too:
+//! reading it fails, and the error is reported.
 
 use std::{
     fs::{self, File},
@@ -9,34 +9,31 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders this deep below the one that was named are not searched.
+/// Folders at this depth below the given one are not searched.
 const DEEPEST: usize = 32;
-/// No more is read of an input: it may be a device or a pipe without end. Far above what any manifest has.
+/// Largest size of an input, far above that of any manifest. An input may be a device or an endless pipe.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// One thing to look at.
 pub struct Source {
-    /// What it is called in the output.
+    /// The name in the output.
     pub name: String,
-    /// How we came to it.
     pub origin: Origin,
-    place: Place,
+    input: Input,
 }
 
-/// How we came to a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// It was named on the command line.
+    /// Named on the command line.
     Named,
-    /// It was found in a folder.
+    /// Found in a folder.
     Found,
 }
 
-enum Place {
+enum Input {
     StandardInput,
     File(PathBuf),
-    /// There is nothing to read, for this reason.
-    Nowhere(String),
+    /// The input cannot be read, for this reason.
+    Unreadable(String),
 }
 
 /// Whether an argument means standard input.
@@ -44,18 +41,18 @@ pub fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Everything behind the paths, folders searched in the order of their names.
+/// The sources of these paths. Folders are searched in the order of names.
 pub fn find(paths: &[PathBuf]) -> Vec<Source> {
     let mut sources = Vec::new();
     for path in paths {
         if is_standard_input(path) {
             let name = "standard input".to_owned();
-            sources.push(Source { name, origin: Origin::Named, place: Place::StandardInput });
+            sources.push(Source { name, origin: Origin::Named, input: Input::StandardInput });
         } else if path.is_dir() {
             let before = sources.len();
             search(path, 0, &mut sources);
             if sources.len() == before {
-                sources.push(Source::nowhere(path, "holds no .yaml, .yml or .json file"));
+                sources.push(Source::unreadable(path, "holds no .yaml, .yml or .json file"));
             }
         } else {
             sources.push(Source::file(path, Origin::Named));
@@ -66,18 +63,18 @@ pub fn find(paths: &[PathBuf]) -> Vec<Source> {
 
 fn search(folder: &Path, depth: usize, sources: &mut Vec<Source>) {
     if depth >= DEEPEST {
-        let why = format!("lies {DEEPEST} folders deep and is not searched; name it to have it searched");
-        return sources.push(Source::nowhere(folder, &why));
+        let why = format!("lies {DEEPEST} folders deep and is not searched; name it to search it");
+        return sources.push(Source::unreadable(folder, &why));
     }
     let entries: io::Result<Vec<PathBuf>> =
         fs::read_dir(folder).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
     let mut entries = match entries {
         Ok(entries) => entries,
-        Err(error) => return sources.push(Source::nowhere(folder, &in_words(&error))),
+        Err(error) => return sources.push(Source::unreadable(folder, &in_words(&error))),
     };
     entries.sort();
     for entry in entries.iter().filter(|entry| !is_hidden(entry)) {
-        // A mounted ConfigMap is a folder of links to files. Links to folders are not followed: they may be loops.
+        // A mounted ConfigMap is a folder of links to files. Links to folders are not followed, because they may form loops.
         let is_link = entry.is_symlink();
         match fs::metadata(entry) {
             Ok(metadata) if metadata.is_dir() => {
@@ -87,12 +84,12 @@ fn search(folder: &Path, depth: usize, sources: &mut Vec<Source>) {
             }
             Ok(_) if !is_manifest_name(entry) => {}
             Ok(metadata) if metadata.is_file() => sources.push(Source::file(entry, Origin::Found)),
-            Ok(_) => sources.push(Source::nowhere(entry, "is not a regular file; name it to have it read")),
+            Ok(_) => sources.push(Source::unreadable(entry, "is not a regular file; name it to read it")),
             Err(_) if is_link && !is_manifest_name(entry) => {}
             Err(error) if is_link && error.kind() == io::ErrorKind::NotFound => {
-                sources.push(Source::nowhere(entry, "is a link to a file that does not exist"));
+                sources.push(Source::unreadable(entry, "is a link to a file that does not exist"));
             }
-            Err(error) => sources.push(Source::nowhere(entry, &in_words(&error))),
+            Err(error) => sources.push(Source::unreadable(entry, &in_words(&error))),
         }
     }
 }
@@ -105,7 +102,7 @@ fn is_manifest_name(path: &Path) -> bool {
     path.extension().is_some_and(|found| ["yaml", "yml", "json"].iter().any(|known| found.eq_ignore_ascii_case(known)))
 }
 
-/// What the system said, without its number.
+/// The message of a system error, without its number.
 fn in_words(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error ").next().unwrap_or(&text).to_owned()
@@ -113,19 +110,19 @@ fn in_words(error: &io::Error) -> String {
 
 impl Source {
     fn file(path: &Path, origin: Origin) -> Self {
-        Self { name: path.display().to_string(), origin, place: Place::File(path.to_owned()) }
+        Self { name: path.display().to_string(), origin, input: Input::File(path.to_owned()) }
     }
 
-    fn nowhere(path: &Path, why: &str) -> Self {
-        Self { name: path.display().to_string(), origin: Origin::Named, place: Place::Nowhere(why.to_owned()) }
+    fn unreadable(path: &Path, why: &str) -> Self {
+        Self { name: path.display().to_string(), origin: Origin::Named, input: Input::Unreadable(why.to_owned()) }
     }
 
-    /// What it holds, or why that cannot be told.
+    /// Reads the source. The error is a message without the source's name.
     pub fn read(&self) -> Result<Vec<u8>, String> {
-        let bytes = match &self.place {
-            Place::StandardInput => bounded(io::stdin().lock()),
-            Place::File(path) => File::open(path).and_then(bounded),
-            Place::Nowhere(why) => return Err(why.clone()),
+        let bytes = match &self.input {
+            Input::StandardInput => bounded(io::stdin().lock()),
+            Input::File(path) => File::open(path).and_then(bounded),
+            Input::Unreadable(why) => return Err(why.clone()),
         };
         match bytes {
             Ok(bytes) if bytes.len() as u64 > MOST_BYTES => {

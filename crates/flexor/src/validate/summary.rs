@@ -1,23 +1,21 @@
-//! Counts over all files: the last line for people, `.summary` for programs, and the exit code.
+//! Counts over all files, for the last line, for `.summary` of the JSON output, and for the exit code.
 
 use flexor_dialects::manifest::Verdict;
 use serde::Serialize;
 
 use super::FileReport;
 
-/// How many of what. Part of the documented JSON output, so names stay as they are.
+/// Part of the documented JSON output, so its names are stable.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// Documents of ours that are good.
     pub accepted: usize,
-    /// Documents that are unusable.
     pub refused: usize,
     /// Documents of other kinds.
     pub skipped: usize,
-    /// Files and folders that could not be read, or that are no text.
+    /// Files and folders that could not be read, or that are not text.
     pub unreadable: usize,
-    /// Files without a document in them.
+    /// Files without a document.
     pub empty: usize,
     /// Warnings in all documents.
     pub warnings: usize,
@@ -44,7 +42,6 @@ impl Summary {
         summary
     }
 
-    /// Whether anything is unusable.
     pub fn has_failures(&self) -> bool {
         self.refused + self.unreadable > 0
     }

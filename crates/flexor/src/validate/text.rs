@@ -1,4 +1,4 @@
-//! The findings for people: what each document means, and every error and warning with its place.
+//! The text output: the job or plan of each document, and every error and warning with its position.
 
 mod subject;
 
@@ -16,17 +16,16 @@ const YELLOW: &str = "\x1b[1;33m";
 const DIM: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
-/// One file.
 pub fn file(file: &FileReport) -> String {
     let name = on_one_line(&file.name);
     match &file.contents {
         Err(finding) => line(&name, finding),
         Ok(documents) if documents.is_empty() => format!("{DIM}{name}: empty{PLAIN}\n"),
-        Ok(documents) => documents.iter().map(|document| one(&name, document)).collect(),
+        Ok(documents) => documents.iter().map(|document| self::document(&name, document)).collect(),
     }
 }
 
-/// The last line.
+/// The last line of the output.
 pub fn summary(summary: &Summary) -> String {
     let mut parts = vec![format!("{} accepted", summary.accepted), format!("{} refused", summary.refused)];
     for (n, word) in [(summary.skipped, "skipped"), (summary.unreadable, "unreadable"), (summary.empty, "empty")] {
@@ -38,8 +37,8 @@ pub fn summary(summary: &Summary) -> String {
     parts.join(", ")
 }
 
-fn one(file: &str, document: &Document) -> String {
-    let place = format!("{file}:{}", document.at.line);
+fn document(file: &str, document: &Document) -> String {
+    let position = format!("{file}:{}", document.at.line);
     let named = match (on_one_line(&document.kind), on_one_line(&document.name)) {
         (kind, _) if kind.is_empty() => "document".to_owned(),
         (kind, name) if name.is_empty() => kind,
@@ -47,19 +46,19 @@ fn one(file: &str, document: &Document) -> String {
     };
     let mut out = match &document.verdict {
         Verdict::Skipped if document.kind.is_empty() => {
-            format!("{DIM}{place}: {named}: skipped: not a Kubernetes object{PLAIN}\n")
+            format!("{DIM}{position}: {named}: skipped: not a Kubernetes object{PLAIN}\n")
         }
-        Verdict::Skipped => format!("{DIM}{place}: {named}: skipped: not a Flexor kind{PLAIN}\n"),
+        Verdict::Skipped => format!("{DIM}{position}: {named}: skipped: not a Flexor kind{PLAIN}\n"),
         Verdict::Refused { dialect, .. } => {
             let dialect = dialect.map(|dialect| format!(" ({dialect})")).unwrap_or_default();
-            format!("{place}: {BOLD}{named}{PLAIN}{dialect}: {RED}refused{PLAIN}\n")
+            format!("{position}: {BOLD}{named}{PLAIN}{dialect}: {RED}refused{PLAIN}\n")
         }
         Verdict::Accepted { dialect, subject, .. } => {
             let meaning = match &**subject {
                 Subject::Job(job) => subject::job(job),
                 Subject::Plan(plan) => subject::plan(plan),
             };
-            format!("{place}: {BOLD}{named}{PLAIN} ({dialect}): {meaning}")
+            format!("{position}: {BOLD}{named}{PLAIN} ({dialect}): {meaning}")
         }
     };
     for finding in document.findings() {
@@ -70,7 +69,7 @@ fn one(file: &str, document: &Document) -> String {
 }
 
 fn line(file: &str, finding: &Finding) -> String {
-    let place = finding.at.map(|at| format!(":{}:{}", at.line, at.column)).unwrap_or_default();
+    let position = finding.at.map(|at| format!(":{}:{}", at.line, at.column)).unwrap_or_default();
     let (colour, severity) = if finding.is_error() { (RED, "error") } else { (YELLOW, "warning") };
     let field = match on_one_line(&finding.field) {
         field if field.is_empty() => field,
@@ -79,7 +78,7 @@ fn line(file: &str, finding: &Finding) -> String {
     let message = on_one_line(&finding.message);
     let help = finding.help.as_ref().map(|help| format!("; {}", on_one_line(help))).unwrap_or_default();
     let reason = finding.reason;
-    format!("{file}{place}: {colour}{severity}:{PLAIN} {field}{message}{help} {DIM}[{reason}]{PLAIN}\n")
+    format!("{file}{position}: {colour}{severity}:{PLAIN} {field}{message}{help} {DIM}[{reason}]{PLAIN}\n")
 }
 
 fn plural(n: usize, thing: &str) -> String {

@@ -1,18 +1,18 @@
-//! How long ago something was, as kubectl writes it: short, and less exact the longer it is.
+//! Ages in kubectl's format: short, and less precise for longer times.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// The time since `at`, a time of an object.
+/// The age of a timestamp of an object.
 pub fn since(at: &Value, now: Timestamp) -> String {
     let Some(at) = at.as_str().and_then(|text| text.parse::<Timestamp>().ok()) else { return "<unknown>".to_owned() };
-    // Two clocks may differ a little; nothing is younger than nothing.
+    // Clocks may differ a little: times in the future have age 0.
     text(Duration::try_from(now.duration_since(at)).unwrap_or_default())
 }
 
-/// A length of time.
+/// A duration in kubectl's format.
 pub fn text(age: Duration) -> String {
     let seconds = age.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);

@@ -1,4 +1,4 @@
-//! `flexor apply`: what the dialects find good goes to the cluster, with the manifest that it comes from.
+//! `flexor apply`: sends accepted jobs, plans and other objects to the cluster, each with its manifest.
 
 use flexor_local::api::{Client, Outcome, Resource};
 use flexor_local::objects::Object;
@@ -9,37 +9,37 @@ use super::args::{ApplyArgs, USUAL_NAMESPACE};
 use super::{Refusal, cells, kinds};
 use crate::exit::Exit;
 use crate::output;
-use crate::run::manifests::{self, Wanted};
+use crate::run::manifests::{self, Manifests};
 
 pub async fn run(client: &Client, args: &ApplyArgs) -> anyhow::Result<Exit> {
-    let Some(wanted) = manifests::read(&args.files) else { return Ok(Exit::Failure) };
-    give(client, wanted, args.namespace.as_ref()).await
+    let Some(manifests) = manifests::read(&args.files) else { return Ok(Exit::Failure) };
+    apply_manifests(client, manifests, args.namespace.as_ref()).await
 }
 
-/// Gives what was read to the cluster; what names no namespace goes into the one that was typed.
-pub async fn give(client: &Client, wanted: Wanted, typed: Option<&DnsLabel>) -> anyhow::Result<Exit> {
-    for (object, manifest) in wanted.objects {
+/// Applies objects to the cluster. Objects without a namespace get the one of `-n`.
+pub async fn apply_manifests(client: &Client, manifests: Manifests, typed: Option<&DnsLabel>) -> anyhow::Result<Exit> {
+    for (object, manifest) in manifests.objects {
         let object = in_namespace(object, typed, manifest)?;
         let outcome = client.apply_object(&object).await?;
-        tell(&object.manifest, outcome)?;
+        print_outcome(&object.manifest, outcome)?;
     }
-    for (mut job, manifest) in wanted.jobs {
+    for (mut job, manifest) in manifests.jobs {
         job.namespace = namespace(typed, job.namespace, &manifest)?;
         let outcome = client.apply_job(&job, &manifest).await?;
-        tell(&manifest, outcome)?;
+        print_outcome(&manifest, outcome)?;
         if outcome == Outcome::Configured {
             output::note(&effect(client, &job).await?);
         }
     }
-    for (mut plan, manifest) in wanted.plans {
+    for (mut plan, manifest) in manifests.plans {
         plan.namespace = namespace(typed, plan.namespace, &manifest)?;
         let outcome = client.apply_plan(&plan, &manifest).await?;
-        tell(&manifest, outcome)?;
+        print_outcome(&manifest, outcome)?;
     }
     Ok(Exit::Success)
 }
 
-/// What comes of a change of a job, and when.
+/// A note about which changes of a job take effect, and when.
 async fn effect(client: &Client, job: &Job) -> anyhow::Result<String> {
     let name = job.name.as_str();
     let namespace = job.namespace.as_ref().map_or(USUAL_NAMESPACE, DnsLabel::as_str);
@@ -47,29 +47,29 @@ async fn effect(client: &Client, job: &Job) -> anyhow::Result<String> {
     let known = jobs.iter().find(|known| known["metadata"]["name"] == *name);
     let phase = known.map(|known| cells::text(&known["status"]["phase"]).to_lowercase()).unwrap_or_default();
     Ok(match phase.as_str() {
-        "succeeded" | "failed" => format!("note: {name} is over, and is not run again; delete it and apply it then"),
+        "succeeded" | "failed" => format!("note: {name} is over and does not run again; delete it and then apply it"),
         _ => format!(
-            "note: sizes of roles, and whether {name} is suspended, change at once; all else holds for pods that are \
-             made from now on, and `flexor delete pod NAME` has one made again"
+            "note: sizes of roles and the suspension of {name} change at once; other changes apply to pods created \
+             from now on, and `flexor delete pod NAME` replaces a pod"
         ),
     })
 }
 
-/// An object in the namespace that was typed, where its manifest names none and its kind has them.
+/// Moves an object into the namespace of `-n`, if its kind is namespaced and its manifest names none.
 fn in_namespace(object: Object, typed: Option<&DnsLabel>, mut manifest: Value) -> anyhow::Result<Object> {
     if !object.key.kind.is_namespaced() {
         return Ok(object);
     }
     let named = (!manifest["metadata"]["namespace"].is_null()).then(|| object.key.namespace.clone()).flatten();
-    let Some(place) = namespace(typed, named, &manifest)? else { return Ok(object) };
-    manifest["metadata"]["namespace"] = place.as_str().into();
+    let Some(namespace) = namespace(typed, named, &manifest)? else { return Ok(object) };
+    manifest["metadata"]["namespace"] = namespace.as_str().into();
     match Object::read(&manifest) {
         Some(Ok(object)) => Ok(object),
         Some(Err(_)) | None => Ok(object),
     }
 }
 
-/// The namespace that the manifest names, or the one that was typed; they must not differ.
+/// The namespace of the manifest, or the one of `-n`. They must not differ.
 pub fn namespace(
     typed: Option<&DnsLabel>,
     named: Option<DnsLabel>,
@@ -84,8 +84,8 @@ pub fn namespace(
     }
 }
 
-/// Says what became of an object, as kubectl does.
-pub fn tell(manifest: &Value, outcome: Outcome) -> anyhow::Result<()> {
+/// Prints the outcome for an object, as kubectl does.
+pub fn print_outcome(manifest: &Value, outcome: Outcome) -> anyhow::Result<()> {
     let word = match outcome {
         Outcome::Created => "created",
         Outcome::Configured => "configured",
@@ -101,12 +101,12 @@ pub fn full_name(object: &Value) -> String {
     format!("{kind}/{}", cells::text(&object["metadata"]["name"]))
 }
 
-/// Gives an object that was made here to the cluster, judged like any other.
-pub async fn judged(client: &Client, object: &Value) -> anyhow::Result<Outcome> {
+/// Validates an object that a verb has created, and applies it.
+pub async fn apply_object(client: &Client, object: &Value) -> anyhow::Result<Outcome> {
     use flexor_dialects::manifest::{Subject, Verdict, check};
     let bytes = serde_json::to_vec(object)?;
     let Some(document) = check(&bytes).documents.into_iter().next() else {
-        return super::refuse("there is nothing in it");
+        return super::refuse("the object is empty");
     };
     match document.verdict {
         Verdict::Accepted { subject, .. } => match *subject {
@@ -117,11 +117,11 @@ pub async fn judged(client: &Client, object: &Value) -> anyhow::Result<Outcome> 
             let all: Vec<String> = findings.iter().filter(|one| one.is_error()).map(in_words).collect();
             super::refuse(all.join("; "))
         }
-        Verdict::Skipped => super::refuse(format!("{} is none of our kinds", document.kind)),
+        Verdict::Skipped => super::refuse(format!("{} is not a Flexor kind", document.kind)),
     }
 }
 
-/// A finding without its place: nobody has written the text that it stands in.
+/// A finding without its position, because the user has not written the document.
 fn in_words(finding: &flexor_dialects::Finding) -> String {
     format!("{} {}", finding.field, finding.message)
 }

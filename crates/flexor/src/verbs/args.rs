@@ -1,4 +1,4 @@
-//! What can be typed after a verb.
+//! Arguments and help texts of the verbs.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,9 @@ use nix::sys::signal::Signal;
 
 use super::selector::Selector;
 
-/// The namespace of those that name none.
+/// Namespace of objects that name none.
 pub const USUAL_NAMESPACE: &str = "default";
 
-/// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// List jobs, plans, pods or events of the laptop cluster
@@ -19,317 +18,316 @@ pub enum Verb {
         after_help = "Examples:\n  flexor get pods\n  flexor get elasticjobs,scaleplans -A\n  flexor get pods -l elasticjob-name=torch-mnist -w\n  flexor get pod torch-mnist-edljob-worker-0 -o yaml"
     )]
     Get(GetArgs),
-    /// Tell everything about an object, and what happened to it
+    /// Show the details of objects and their events
     #[command(after_help = "Examples:\n  flexor describe elasticjob torch-mnist\n  flexor describe pods")]
     Describe(DescribeArgs),
-    /// Print what a container has printed
+    /// Print the logs of a container
     #[command(after_help = "Example:\n  flexor logs -f torch-mnist-edljob-worker-0 --tail 20")]
     Logs(LogsArgs),
-    /// List what happened
+    /// List events of jobs and pods
     #[command(after_help = "Example:\n  flexor events -w")]
     Events(EventsArgs),
-    /// Change how many replicas a role of a job has
+    /// Set the number of replicas of a role
     ///
-    /// Numbers are how many there are to be in all; a chief is a role of its own, and not one of the workers. A TorchElastic
-    /// job has the number in its description, which is edited, as `kubectl scale` does it. For a DLRover job a ScalePlan is
-    /// made, named after the job.
+    /// Numbers are totals, not differences. A chief is a role of its own and is not counted as a worker. For a TorchElastic
+    /// job this edits the replicas in its manifest, as `kubectl scale` does. For a DLRover job it creates a ScalePlan named
+    /// after the job.
     #[command(
         after_help = "Examples:\n  flexor scale torch-mnist --worker 3\n  flexor scale quickstart --worker 3 --ps 2\n  flexor scale elasticjob imagenet --replicas 1"
     )]
     Scale(ScaleArgs),
     /// Move a parameter server or a worker to a pod with other resources
     ///
-    /// A ScalePlan is made, named after the job. The pod stays until its successor runs, and a parameter server until it
-    /// has given away what it keeps; training goes on meanwhile. `flexor get scaleplans` tells when it is done, `flexor
-    /// why JOB` what it waits for. If the successor cannot run the pod stays. What is not named is asked for as
-    /// before.
+    /// Creates a ScalePlan named after the job. The pod stays until its successor runs, and a parameter server until it
+    /// has handed over its partitions; training continues meanwhile. `flexor get scaleplans` shows when it is done,
+    /// `flexor why JOB` shows what it waits for. If the successor cannot run, the pod stays. Resources that are not given
+    /// stay as they are.
     #[command(
         after_help = "Examples:\n  flexor migrate quickstart ps-0 --cpu 2 --memory 4Gi\n  flexor migrate quickstart quickstart-edljob-worker-0 --memory 2Gi -o json"
     )]
     Migrate(MigrateArgs),
-    /// Delete jobs, plans or pods; a pod whose job still wants it is made again
+    /// Delete jobs, plans or pods; the job replaces a deleted pod that it still needs
     #[command(after_help = "Examples:\n  flexor delete pod torch-mnist-edljob-worker-1\n  flexor delete -f job.yaml")]
     Delete(DeleteArgs),
-    /// Send a signal to the program of a pod, to see what becomes of the job
+    /// Send a signal to the program of a pod, to see how the job recovers
     #[command(after_help = "Example:\n  flexor kill torch-mnist-edljob-worker-0 --signal TERM")]
     Kill(KillArgs),
-    /// List what pods use: processor time over a second, and resident memory
+    /// List the CPU and memory usage of pods: CPU time over one second, and resident memory
     Top(TopArgs),
-    /// Tell why a job is where it is, and why its roles have the size they have
+    /// Explain the state of a job and the sizes of its roles
     Why(WhyArgs),
-    /// Give manifests to the laptop cluster that runs
+    /// Create or change objects of the laptop cluster from manifests
     #[command(after_help = "Example:\n  flexor apply -f job.yaml -f plan.yaml")]
     Apply(ApplyArgs),
 }
 
-/// Which cluster.
+/// The cluster that a verb talks to.
 #[derive(Debug, Clone, Args)]
-pub struct StateDir {
-    /// The folder of the cluster
+pub struct StateDirArg {
+    /// State directory of the cluster
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 }
 
-/// In which namespace of which cluster.
+/// One namespace of a cluster.
 #[derive(Debug, Clone, Args)]
-pub struct Place {
+pub struct NamespaceArgs {
     #[command(flatten)]
-    pub state_dir: StateDir,
-    /// The namespace
+    pub state_dir: StateDirArg,
+    /// Namespace
     #[arg(short, long, value_name = "NAME", default_value = USUAL_NAMESPACE)]
     pub namespace: DnsLabel,
 }
 
-/// In which namespaces of which cluster.
+/// One or all namespaces of a cluster.
 #[derive(Debug, Clone, Args)]
-pub struct Places {
+pub struct NamespacesArgs {
     #[command(flatten)]
-    pub place: Place,
-    /// All namespaces
+    pub one: NamespaceArgs,
+    /// Select all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
 }
 
-impl Places {
-    /// The namespace, unless all are meant.
+impl NamespacesArgs {
+    /// The namespace, or `None` for all.
     pub fn namespace(&self) -> Option<&str> {
-        (!self.all_namespaces).then(|| self.place.namespace.as_str())
+        (!self.all_namespaces).then(|| self.one.namespace.as_str())
     }
 }
 
-/// What `flexor get` takes.
+/// Arguments of `flexor get`.
 #[derive(Debug, Args)]
 pub struct GetArgs {
-    /// A kind and names, or KIND/NAME: elasticjobs, scaleplans, trainingjobs, pods, events, configmaps, secrets,
-    /// priorityclasses
+    /// Kind and names, or KIND/NAME. Kinds are elasticjobs, scaleplans, trainingjobs, pods, events, configmaps, secrets
+    /// and priorityclasses
     #[arg(required = true, value_name = "KIND [NAME]")]
     pub words: Vec<String>,
-    /// Only those with such labels: a=b, a!=b, a, !a, a in (b,c), a notin (b,c)
+    /// Select objects by their labels: a=b, a!=b, a, !a, a in (b,c), a notin (b,c)
     #[arg(short = 'l', long, value_name = "LABELS", default_value = "")]
     pub selector: Selector,
     #[command(flatten)]
-    pub places: Places,
+    pub namespaces: NamespacesArgs,
     /// Output format
     #[arg(short, long, value_enum)]
     pub output: Option<ObjectFormat>,
-    /// Also tell what changes, until Ctrl-C
+    /// Then print changes, until Ctrl-C
     #[arg(short, long)]
     pub watch: bool,
 }
 
-/// The format of objects.
+/// Output format of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ObjectFormat {
-    /// An object or a List for programs
+    /// An object or a List as JSON
     Json,
-    /// The same as YAML
+    /// An object or a List as YAML
     Yaml,
     /// A table with more columns
     Wide,
-    /// KIND/NAME, one in a line
+    /// KIND/NAME, one per line
     Name,
 }
 
-/// What `flexor describe` takes.
+/// Arguments of `flexor describe`.
 #[derive(Debug, Args)]
 pub struct DescribeArgs {
-    /// A kind and names, or KIND/NAME
+    /// Kind and names, or KIND/NAME
     #[arg(required = true, value_name = "KIND [NAME]")]
     pub words: Vec<String>,
-    /// Only those with such labels
+    /// Select objects by their labels
     #[arg(short = 'l', long, value_name = "LABELS", default_value = "")]
     pub selector: Selector,
     #[command(flatten)]
-    pub places: Places,
+    pub namespaces: NamespacesArgs,
 }
 
-/// What `flexor logs` takes.
+/// Arguments of `flexor logs`.
 #[derive(Debug, Args)]
 pub struct LogsArgs {
-    /// The pod, by its name or, where only one is meant, by what follows the job in it, such as ps-0
+    /// Name of the pod; without the job's name where that is unambiguous, such as ps-0
     #[arg(value_name = "POD")]
     pub pod: String,
-    /// The container [default: the one that trains]
+    /// Container [default: the one that trains]
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
-    /// Also what comes, from the pod's successors too, until there is none
+    /// Follow the log, also of pods that replace this one, until no pod is left
     #[arg(short, long)]
     pub follow: bool,
-    /// Only so many lines from the end
+    /// Number of lines from the end to print
     #[arg(long, value_name = "LINES")]
     pub tail: Option<u64>,
     #[command(flatten)]
-    pub place: Place,
+    pub namespace: NamespaceArgs,
 }
 
-/// What `flexor events` takes.
+/// Arguments of `flexor events`.
 #[derive(Debug, Args)]
 pub struct EventsArgs {
-    /// Only of this job and its pods, or of this pod
+    /// Job, with the events of its pods, or pod
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     #[command(flatten)]
-    pub places: Places,
+    pub namespaces: NamespacesArgs,
     /// Output format
     #[arg(short, long, value_enum)]
     pub output: Option<ObjectFormat>,
-    /// Also tell what happens, until Ctrl-C
+    /// Then print new events, until Ctrl-C
     #[arg(short, long)]
     pub watch: bool,
 }
 
-/// What `flexor scale` takes.
+/// Arguments of `flexor scale`.
 #[derive(Debug, Args)]
 pub struct ScaleArgs {
-    /// The job; its kind may stand before it
+    /// Job, optionally after its kind
     #[arg(required = true, num_args = 1..=2, value_name = "JOB")]
     pub words: Vec<String>,
-    /// How many replicas
+    /// Number of replicas
     #[arg(long, value_name = "N", value_parser = replicas, allow_negative_numbers = true)]
     pub replicas: Option<u32>,
-    /// Of which role [default: worker]
+    /// Role of these replicas [default: worker]
     #[arg(long, value_name = "ROLE", requires = "replicas")]
     pub role: Option<RoleName>,
-    /// How many workers
+    /// Number of workers
     #[arg(long, value_name = "N", value_parser = replicas, allow_negative_numbers = true, conflicts_with = "replicas")]
     pub worker: Option<u32>,
-    /// How many parameter servers
+    /// Number of parameter servers
     #[arg(long, value_name = "N", value_parser = replicas, allow_negative_numbers = true, conflicts_with = "replicas")]
     pub ps: Option<u32>,
     #[command(flatten)]
-    pub place: Place,
+    pub namespace: NamespaceArgs,
 }
 
-/// What `flexor migrate` takes.
+/// Arguments of `flexor migrate`.
 #[derive(Debug, Args)]
 pub struct MigrateArgs {
-    /// The job
+    /// Job
     #[arg(value_name = "JOB")]
     pub job: String,
-    /// The pod, by its name or by what follows the job in it, such as ps-0
+    /// Name of the pod, with or without the job's name, such as ps-0
     #[arg(value_name = "POD")]
     pub pod: String,
-    /// How many CPUs its successor asks for, such as 2 or 500m
+    /// CPUs that the successor requests, such as 2 or 500m
     #[arg(long, value_name = "CPUS", value_parser = amount)]
     pub cpu: Option<Quantity>,
-    /// How much memory its successor asks for, such as 4Gi
+    /// Memory that the successor requests, such as 4Gi
     #[arg(long, value_name = "BYTES", value_parser = amount)]
     pub memory: Option<Quantity>,
-    /// Output format; JSON is the plan
+    /// Output format; JSON prints the plan
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: crate::output::Format,
     #[command(flatten)]
-    pub place: Place,
+    pub namespace: NamespaceArgs,
 }
 
-/// What `flexor delete` takes.
+/// Arguments of `flexor delete`.
 #[derive(Debug, Args)]
 pub struct DeleteArgs {
-    /// A kind and names, or KIND/NAME
+    /// Kind and names, or KIND/NAME
     #[arg(required_unless_present = "files", value_name = "KIND NAME")]
     pub words: Vec<String>,
-    /// Those that these manifests name: a file, a folder, or - for standard input
+    /// Manifests of the objects to delete: a file, a folder, or - for standard input
     #[arg(short, long = "filename", value_name = "FILE", conflicts_with = "words")]
     pub files: Vec<PathBuf>,
-    /// What is not there needs no deleting
+    /// Succeed also where an object does not exist
     #[arg(long)]
     pub ignore_not_found: bool,
-    /// Come back once it is gone
+    /// Wait until the objects are gone
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub wait: bool,
     #[command(flatten)]
-    pub state_dir: StateDir,
-    /// The namespace [default: default]
+    pub state_dir: StateDirArg,
+    /// Namespace [default: default]
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<DnsLabel>,
 }
 
-/// What `flexor kill` takes.
+/// Arguments of `flexor kill`.
 #[derive(Debug, Args)]
 pub struct KillArgs {
-    /// The pod, by its name or, where only one is meant, by what follows the job in it, such as ps-0
+    /// Name of the pod; without the job's name where that is unambiguous, such as ps-0
     #[arg(value_name = "POD")]
     pub pod: String,
-    /// The container [default: the one that trains]
+    /// Container [default: the one that trains]
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
-    /// The signal: KILL, SIGTERM, 9, …
+    /// Signal: KILL, SIGTERM, 9, …
     #[arg(short, long, value_name = "SIGNAL", default_value = "KILL", value_parser = signal)]
     pub signal: Signal,
     #[command(flatten)]
-    pub place: Place,
+    pub namespace: NamespaceArgs,
 }
 
-/// What `flexor top` takes.
+/// Arguments of `flexor top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Pods, which is all there is
+    /// Kind; only pods have metrics
     #[arg(value_name = "KIND", value_parser = ["pods", "pod", "po"], default_value = "pods", hide_possible_values = true)]
     pub kind: String,
-    /// Only those with such labels
+    /// Select objects by their labels
     #[arg(short = 'l', long, value_name = "LABELS", default_value = "")]
     pub selector: Selector,
     #[command(flatten)]
-    pub places: Places,
+    pub namespaces: NamespacesArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: crate::output::Format,
 }
 
-/// What `flexor why` takes.
+/// Arguments of `flexor why`.
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// The job; its kind may stand before it
+    /// Job, optionally after its kind
     #[arg(required = true, num_args = 1..=2, value_name = "JOB")]
     pub words: Vec<String>,
     #[command(flatten)]
-    pub place: Place,
+    pub namespace: NamespaceArgs,
 }
 
-/// What `flexor apply` takes.
+/// Arguments of `flexor apply`.
 #[derive(Debug, Args)]
 pub struct ApplyArgs {
     /// Manifests: a file, a folder, or - for standard input
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
-    pub state_dir: StateDir,
-    /// The namespace of what names none [default: default]
+    pub state_dir: StateDirArg,
+    /// Namespace of objects that name none [default: default]
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<DnsLabel>,
 }
 
 impl Verb {
-    /// Which cluster it is about.
-    pub fn state_dir(&self) -> &StateDir {
+    /// The state directory of the cluster that the verb talks to.
+    pub fn state_dir(&self) -> &StateDirArg {
         match self {
-            Verb::Get(args) => &args.places.place.state_dir,
-            Verb::Describe(args) => &args.places.place.state_dir,
-            Verb::Logs(args) => &args.place.state_dir,
-            Verb::Events(args) => &args.places.place.state_dir,
-            Verb::Scale(args) => &args.place.state_dir,
-            Verb::Migrate(args) => &args.place.state_dir,
+            Verb::Get(args) => &args.namespaces.one.state_dir,
+            Verb::Describe(args) => &args.namespaces.one.state_dir,
+            Verb::Logs(args) => &args.namespace.state_dir,
+            Verb::Events(args) => &args.namespaces.one.state_dir,
+            Verb::Scale(args) => &args.namespace.state_dir,
+            Verb::Migrate(args) => &args.namespace.state_dir,
             Verb::Delete(args) => &args.state_dir,
-            Verb::Kill(args) => &args.place.state_dir,
-            Verb::Top(args) => &args.places.place.state_dir,
-            Verb::Why(args) => &args.place.state_dir,
+            Verb::Kill(args) => &args.namespace.state_dir,
+            Verb::Top(args) => &args.namespaces.one.state_dir,
+            Verb::Why(args) => &args.namespace.state_dir,
             Verb::Apply(args) => &args.state_dir,
         }
     }
 }
 
-/// A number of replicas.
 fn replicas(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| "write how many there are to be in all, such as 0 or 3".to_owned())
+    text.parse().map_err(|_| "write the total number of replicas, such as 0 or 3".to_owned())
 }
 
-/// Some of a resource, more than nothing.
+/// Parses a positive amount of a resource.
 pub fn amount(text: &str) -> Result<Quantity, String> {
     let quantity: Quantity = text.parse().map_err(|error: QuantityError| error.to_string())?;
-    if quantity.billionths() <= 0 { Err("there has to be some".to_owned()) } else { Ok(quantity) }
+    if quantity.billionths() <= 0 { Err("the amount must be greater than 0".to_owned()) } else { Ok(quantity) }
 }
 
-/// A signal by its name or number.
+/// Parses the name or the number of a signal.
 fn signal(text: &str) -> Result<Signal, String> {
     let unknown = || format!("there is no signal {text}; write a name such as TERM, or its number");
     if let Ok(number) = text.parse::<i32>() {

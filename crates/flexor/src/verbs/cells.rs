@@ -1,4 +1,4 @@
-//! What the tables of the kinds show: headings, and a row for an object.
+//! The cells of tables: headings of a kind, and the row of an object.
 
 use flexor_local::api::REPLACED_ANNOTATION;
 use jiff::Timestamp;
@@ -7,19 +7,18 @@ use serde_json::Value;
 use super::kinds::{Column, Columns, ObjectKind};
 use super::{age, pod_state};
 
-/// How a table is to be.
+/// Options of a table.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Style {
-    /// With more columns.
+pub struct TableStyle {
+    /// Show more columns.
     pub wide: bool,
-    /// With the namespace before all else.
+    /// Show the namespace in the first column.
     pub namespaces: bool,
-    /// With the kind before the name.
+    /// Show the kind before the name.
     pub kinds: bool,
 }
 
-/// The heading of a table.
-pub fn heading(kind: &ObjectKind, style: Style) -> Vec<String> {
+pub fn heading(kind: &ObjectKind, style: TableStyle) -> Vec<String> {
     let own: Vec<&str> = match &kind.columns {
         Columns::Pod if style.wide => vec!["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "REPLACED"],
         Columns::Pod => vec!["NAME", "READY", "STATUS", "RESTARTS", "AGE"],
@@ -34,8 +33,7 @@ pub fn heading(kind: &ObjectKind, style: Style) -> Vec<String> {
     namespace.into_iter().chain(own).map(str::to_owned).collect()
 }
 
-/// The row of an object.
-pub fn row(kind: &ObjectKind, object: &Value, style: Style, now: Timestamp) -> Vec<String> {
+pub fn row(kind: &ObjectKind, object: &Value, style: TableStyle, now: Timestamp) -> Vec<String> {
     let metadata = &object["metadata"];
     let age = || age::since(&metadata["creationTimestamp"], now);
     let prefix = if style.kinds { format!("{}/", kind.full_name()) } else { String::new() };
@@ -71,18 +69,18 @@ pub fn row(kind: &ObjectKind, object: &Value, style: Style, now: Timestamp) -> V
     namespace.into_iter().chain(own).collect()
 }
 
-/// Those of the columns of a definition that a table has.
-fn shown(columns: &[Column], style: Style) -> impl Iterator<Item = &Column> {
+/// The printer columns that a table shows.
+fn shown(columns: &[Column], style: TableStyle) -> impl Iterator<Item = &Column> {
     columns.iter().filter(move |column| style.wide || !column.is_wide)
 }
 
-/// How many entries some mappings have together.
+/// Number of entries of some mappings together.
 fn entries(object: &Value, mappings: &[&str]) -> String {
     let count = |mapping: &&str| object[*mapping].as_object().map_or(0, serde_json::Map::len);
     mappings.iter().map(count).sum::<usize>().to_string()
 }
 
-/// What an event is about, as KIND/NAME.
+/// The object of an event, as KIND/NAME.
 pub fn about(event: &Value) -> String {
     let object = &event["involvedObject"];
     with_kind(&object["kind"], &object["name"])
@@ -90,16 +88,16 @@ pub fn about(event: &Value) -> String {
 
 /// An object as KIND/NAME.
 pub fn with_kind(kind: &Value, name: &Value) -> String {
-    // Of a job that is gone the name is all that is known.
+    // Events of a deleted job have no kind.
     format!("{}/{}", kind.as_str().unwrap_or("job").to_lowercase(), text(name))
 }
 
-/// The value at a path of names such as `.status.phase`.
+/// The value at a path such as `.status.phase`.
 pub fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
     path.split('.').filter(|name| !name.is_empty()).fold(object, |value, name| &value[name])
 }
 
-/// A value in a cell; what is not there is nothing.
+/// A value as text. A missing value is empty.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,4 +1,4 @@
-//! `flexor delete`: what is named by words, or by manifests.
+//! `flexor delete`: deletes objects by name, or those of manifests.
 
 mod files;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::args::{DeleteArgs, USUAL_NAMESPACE};
 use super::kinds::ObjectKind;
-use super::{fetch, missing, refuse};
+use super::{fetch, not_found, refuse};
 use crate::exit::Exit;
 use crate::output;
 
-/// Something that is to be deleted.
+/// An object to delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Target {
     kinds: Vec<ObjectKind>,
@@ -19,8 +19,8 @@ struct Target {
     name: String,
 }
 
-/// Something that was deleted and may not be gone yet.
-struct Going {
+/// A deleted object that may still exist.
+struct DeletedObject {
     resource: Resource,
     namespace: String,
     uid: String,
@@ -44,46 +44,49 @@ pub async fn run(client: &Client, args: &DeleteArgs) -> anyhow::Result<Exit> {
             None => absent.push(target),
         }
     }
-    // A slip of the hand is told before anything is gone; of what manifests name some may be gone already.
+    // A wrong name on the command line deletes nothing. Objects of manifests may have been deleted before.
     if let Some(target) = absent.first().filter(|_| args.files.is_empty()) {
-        return Err(absence(client, target).await?);
+        return Err(not_found_error(client, target).await?);
     }
-    let mut going = Vec::new();
+    let mut deleted = Vec::new();
     for (kind, Target { namespace, name, .. }) in found {
         let uid = client.delete(kind.resource, &namespace, &name).await?;
         output::text(&format!("{} \"{name}\" deleted\n", kind.full_name()))?;
-        going.push(Going { resource: kind.resource, namespace, uid });
+        deleted.push(DeletedObject { resource: kind.resource, namespace, uid });
     }
     for target in &absent {
-        output::note(&format!("error: {}", absence(client, target).await?));
+        output::note(&format!("error: {}", not_found_error(client, target).await?));
     }
     if args.wait {
-        for going in going {
-            await_gone(client, &going).await?;
+        for object in deleted {
+            await_removal(client, &object).await?;
         }
     }
     Ok(if absent.is_empty() { Exit::Success } else { Exit::Failure })
 }
 
-/// What the words name.
+/// The objects that the arguments name.
 async fn named(client: &Client, args: &DeleteArgs) -> anyhow::Result<Vec<Target>> {
     let namespace = args.namespace.as_ref().map_or(USUAL_NAMESPACE, |namespace| namespace.as_str());
     let mut targets = Vec::new();
-    for asked in fetch::asked(client, &args.words, Some(namespace)).await? {
-        if asked.names.is_empty() {
-            return refuse("name what is to be deleted: KIND NAME…, or -f FILE");
+    for selection in fetch::selections(client, &args.words, Some(namespace)).await? {
+        if selection.names.is_empty() {
+            return refuse("name the objects to delete: KIND NAME…, or -f FILE");
         }
-        if asked.kinds.iter().any(|kind| kind.resource == Resource::Events) {
-            return refuse("events are not deleted; the oldest are forgotten");
+        if selection.kinds.iter().any(|kind| kind.resource == Resource::Events) {
+            return refuse("events cannot be deleted; the cluster drops the oldest");
         }
-        let target =
-            |name: &String| Target { kinds: asked.kinds.clone(), namespace: namespace.to_owned(), name: name.clone() };
-        targets.extend(asked.names.iter().map(target));
+        let target = |name: &String| Target {
+            kinds: selection.kinds.clone(),
+            namespace: namespace.to_owned(),
+            name: name.clone(),
+        };
+        targets.extend(selection.names.iter().map(target));
     }
     Ok(targets)
 }
 
-/// Of which of its kinds the target is; nothing where it is not there.
+/// The kind of an existing target, or `None` if it does not exist.
 async fn kind_of(client: &Client, target: &Target) -> Result<Option<ObjectKind>, ClientError> {
     for kind in &target.kinds {
         let is_it = |object: &Value| kind.is_kind_of(object) && object["metadata"]["name"] == *target.name;
@@ -94,15 +97,15 @@ async fn kind_of(client: &Client, target: &Target) -> Result<Option<ObjectKind>,
     Ok(None)
 }
 
-async fn absence(client: &Client, target: &Target) -> anyhow::Result<anyhow::Error> {
-    missing::told(client, &target.kinds, &target.name, Some(&target.namespace)).await
+async fn not_found_error(client: &Client, target: &Target) -> anyhow::Result<anyhow::Error> {
+    not_found::error(client, &target.kinds, &target.name, Some(&target.namespace)).await
 }
 
-async fn await_gone(client: &Client, going: &Going) -> anyhow::Result<()> {
-    let is_it = |object: &Value| object["metadata"]["uid"] == *going.uid;
-    let mut changes = client.watch(going.resource, Some(&going.namespace)).await?;
+async fn await_removal(client: &Client, deleted: &DeletedObject) -> anyhow::Result<()> {
+    let is_it = |object: &Value| object["metadata"]["uid"] == *deleted.uid;
+    let mut changes = client.watch(deleted.resource, Some(&deleted.namespace)).await?;
     let mut is_first = true;
-    // A cluster that ends meanwhile has nothing any more.
+    // The watch ends if the cluster ends, and the object with it.
     while let Some(batch) = changes.next().await? {
         let was_here = batch.iter().any(|change| !change.gone && is_it(&change.object));
         let is_gone = batch.iter().any(|change| change.gone && is_it(&change.object));

@@ -14,7 +14,7 @@ use serde_json::Value;
 use self::notes::Notes;
 pub use self::tree::Text;
 use super::args::DescribeArgs;
-use super::events::is_about;
+use super::events::is_about_job;
 use super::kinds::{Columns, ObjectKind};
 use super::table::Table;
 use super::{age, cells, fetch};
@@ -32,16 +32,16 @@ struct RelatedObjects {
 }
 
 pub async fn run(client: &Client, args: &DescribeArgs) -> anyhow::Result<Exit> {
-    let namespace = args.places.namespace();
-    let related = RelatedObjects {
+    let namespace = args.namespaces.namespace();
+    let around = RelatedObjects {
         events: client.list(Resource::Events, namespace).await?,
         plans: client.list(Resource::Plans, namespace).await?,
         notes: Notes::fetch(client, namespace).await?,
     };
     let mut texts = Vec::new();
-    for asked in fetch::asked(client, &args.words, namespace).await? {
-        for found in fetch::objects(client, &asked, namespace, &args.selector).await? {
-            texts.extend(found.objects.iter().map(|object| describe(&found.kind, object, &related)));
+    for selection in fetch::selections(client, &args.words, namespace).await? {
+        for found in fetch::objects(client, &selection, namespace, &args.selector).await? {
+            texts.extend(found.objects.iter().map(|object| describe(&found.kind, object, &around)));
         }
     }
     if texts.is_empty() {
@@ -68,7 +68,7 @@ fn describe(kind: &ObjectKind, object: &Value, related: &RelatedObjects) -> Stri
     let concerns = |event: &&Value| {
         let about = &event["involvedObject"];
         let is_it = about["kind"] == *kind.kind && about["name"] == *name;
-        let of_job = kind.resource == Resource::Jobs && is_about(event, name.as_str().unwrap_or_default());
+        let of_job = kind.resource == Resource::Jobs && is_about_job(event, name.as_str().unwrap_or_default());
         about["namespace"] == *namespace && (is_it || of_job)
     };
     let mut shown = text.finish();

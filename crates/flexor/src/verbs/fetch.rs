@@ -1,98 +1,98 @@
-//! From the words after a verb to the objects that they mean.
+//! Resolves the arguments of a verb to kinds, names and objects.
 
 use flexor_local::api::{Client, ClientError, Resource};
 use serde_json::Value;
 
 use super::kinds::{self, ObjectKind};
 use super::selector::Selector;
-use super::{cells, missing, refuse};
+use super::{cells, not_found, refuse};
 
-/// Some kinds, and those of them that are named; all where none is.
+/// Kinds, and the names to select. Without names all objects are selected.
 #[derive(Debug)]
-pub struct Asked {
+pub struct Selection {
     pub kinds: Vec<ObjectKind>,
     pub names: Vec<String>,
 }
 
 /// Objects of one kind.
-pub struct Found {
+pub struct KindObjects {
     pub kind: ObjectKind,
     pub objects: Vec<Value>,
 }
 
-/// What words ask for: `KIND`, `KIND NAME…` or `KIND/NAME…`. Pods may be named without what they have from their job.
-pub async fn asked(client: &Client, words: &[String], namespace: Option<&str>) -> anyhow::Result<Vec<Asked>> {
-    let mut whole = Vec::new();
-    for asked in written(words)? {
-        whole.push(asked.with_whole_names(client, namespace).await?);
+/// Parses `KIND`, `KIND NAME…` or `KIND/NAME…`. Pods may be named without the name of their job.
+pub async fn selections(client: &Client, words: &[String], namespace: Option<&str>) -> anyhow::Result<Vec<Selection>> {
+    let mut selections = Vec::new();
+    for selection in parse(words)? {
+        selections.push(selection.with_full_names(client, namespace).await?);
     }
-    Ok(whole)
+    Ok(selections)
 }
 
-fn written(words: &[String]) -> anyhow::Result<Vec<Asked>> {
+fn parse(words: &[String]) -> anyhow::Result<Vec<Selection>> {
     if words.iter().all(|word| word.contains('/')) {
-        let asked = words.iter().map(|word| {
+        let selections = words.iter().map(|word| {
             let (kind, name) = word.split_once('/').unwrap_or((word, ""));
-            Ok(Asked { kinds: kinds::named(kind)?, names: vec![name.to_owned()] })
+            Ok(Selection { kinds: kinds::named(kind)?, names: vec![name.to_owned()] })
         });
-        return asked.collect();
+        return selections.collect();
     }
     let Some((first, names)) = words.split_first() else { return Ok(Vec::new()) };
     if let Some(mixed) = words.iter().find(|word| word.contains('/')) {
         return refuse(format!("{mixed} has a kind of its own; write either KIND NAME… or KIND/NAME…"));
     }
-    Ok(vec![Asked { kinds: kinds::named(first)?, names: names.to_vec() }])
+    Ok(vec![Selection { kinds: kinds::named(first)?, names: names.to_vec() }])
 }
 
-impl Asked {
-    /// Whether an object of one of the kinds is meant.
-    pub fn means(&self, object: &Value, selector: &Selector) -> bool {
+impl Selection {
+    /// Whether an object of one of the kinds is selected.
+    pub fn selects(&self, object: &Value, selector: &Selector) -> bool {
         let is_named = self.names.is_empty() || self.names.iter().any(|name| object["metadata"]["name"] == **name);
         is_named && selector.selects(object)
     }
 
-    /// The same, with the whole names of pods that are named by short ones.
-    async fn with_whole_names(mut self, client: &Client, namespace: Option<&str>) -> anyhow::Result<Self> {
+    /// Replaces short names of pods by full ones.
+    async fn with_full_names(mut self, client: &Client, namespace: Option<&str>) -> anyhow::Result<Self> {
         let is_pods = self.kinds.iter().all(|kind| kind.resource == Resource::Pods);
         if is_pods && !self.names.is_empty() {
             let pods = names_of(&client.list(Resource::Pods, namespace).await?);
             for name in &mut self.names {
-                *name = whole_name(&pods, name)?.unwrap_or_else(|| name.clone());
+                *name = full_pod_name(&pods, name)?.unwrap_or_else(|| name.clone());
             }
         }
         Ok(self)
     }
 
-    /// Whether those that are named are all there. `found` is what there is of the kinds.
-    pub async fn check(&self, client: &Client, found: &[Found], namespace: Option<&str>) -> anyhow::Result<()> {
+    /// Checks that all named objects are among `found`.
+    pub async fn check(&self, client: &Client, found: &[KindObjects], namespace: Option<&str>) -> anyhow::Result<()> {
         let has = |name: &str| {
             found.iter().flat_map(|found| &found.objects).any(|object| object["metadata"]["name"] == *name)
         };
         match self.names.iter().find(|name| !has(name)) {
-            Some(name) => Err(missing::told(client, &self.kinds, name, namespace).await?),
+            Some(name) => Err(not_found::error(client, &self.kinds, name, namespace).await?),
             None => Ok(()),
         }
     }
 }
 
-/// The objects that are asked for, kind by kind. Those that are named must be there.
+/// The selected objects, kind by kind. All named objects must exist.
 pub async fn objects(
     client: &Client,
-    asked: &Asked,
+    selection: &Selection,
     namespace: Option<&str>,
     selector: &Selector,
-) -> anyhow::Result<Vec<Found>> {
-    let mut found: Vec<Found> = Vec::new();
-    for kind in &asked.kinds {
+) -> anyhow::Result<Vec<KindObjects>> {
+    let mut found: Vec<KindObjects> = Vec::new();
+    for kind in &selection.kinds {
         let mut objects = client.list(kind.resource, namespace).await?;
-        objects.retain(|object| kind.is_kind_of(object) && asked.means(object, selector));
-        found.push(Found { kind: kind.clone(), objects });
+        objects.retain(|object| kind.is_kind_of(object) && selection.selects(object, selector));
+        found.push(KindObjects { kind: kind.clone(), objects });
     }
-    asked.check(client, &found, namespace).await?;
+    selection.check(client, &found, namespace).await?;
     Ok(found)
 }
 
-/// The one job of a name, with its kind.
+/// The job with this name, and its kind.
 pub async fn job(client: &Client, namespace: &str, name: &str) -> anyhow::Result<(ObjectKind, Value)> {
     let kinds = kinds::of(Resource::Jobs);
     let found = client.list(Resource::Jobs, Some(namespace)).await?;
@@ -100,11 +100,11 @@ pub async fn job(client: &Client, namespace: &str, name: &str) -> anyhow::Result
     let kind = job.as_ref().and_then(|job| kinds.iter().find(|kind| kind.is_kind_of(job)).cloned());
     match kind.zip(job) {
         Some(found) => Ok(found),
-        None => Err(missing::told(client, &kinds, name, Some(namespace)).await?),
+        None => Err(not_found::error(client, &kinds, name, Some(namespace)).await?),
     }
 }
 
-/// The job that words name, with or without its kind: `NAME`, `KIND NAME` or `KIND/NAME`.
+/// The job in `NAME`, `KIND NAME` or `KIND/NAME`.
 pub fn job_name(words: &[String]) -> anyhow::Result<&str> {
     match words {
         [kind, name] => kinds::named(kind).and_then(|_| bare_name(name)),
@@ -121,7 +121,7 @@ pub fn bare_name(word: &str) -> anyhow::Result<&str> {
     }
 }
 
-/// The pod that is meant by `NAME` or `pod/NAME`.
+/// The pod in `NAME` or `pod/NAME`.
 pub async fn pod_name<'a>(client: &Client, namespace: &str, word: &'a str) -> anyhow::Result<&'a str> {
     let Some((kind, name)) = word.split_once('/') else { return Ok(word) };
     let kinds = kinds::named(kind)?;
@@ -129,17 +129,17 @@ pub async fn pod_name<'a>(client: &Client, namespace: &str, word: &'a str) -> an
         return Ok(name);
     }
     if kinds.iter().any(|kind| kind.resource == Resource::Jobs) {
-        return Err(missing::told(client, &kinds::named("pods")?, name, Some(namespace)).await?);
+        return Err(not_found::error(client, &kinds::named("pods")?, name, Some(namespace)).await?);
     }
-    refuse(format!("{word} is no pod, and only pods run programs; `flexor get pods` lists them"))
+    refuse(format!("{word} is not a pod, and only pods run programs; `flexor get pods` lists them"))
 }
 
-/// The name of the pod that is meant by `NAME` or `pod/NAME`: of one that is called so, or else of the only one that is
-/// called so without what it has from its job.
+/// The full name of the pod in `NAME` or `pod/NAME`: an exact match, or else the only pod with this name after its job's
+/// name.
 pub async fn pod(client: &Client, namespace: &str, word: &str) -> anyhow::Result<String> {
     let word = pod_name(client, namespace, word).await?;
     let pods = client.list(Resource::Pods, Some(namespace)).await?;
-    Ok(whole_name(&names_of(&pods), word)?.unwrap_or_else(|| word.to_owned()))
+    Ok(full_pod_name(&names_of(&pods), word)?.unwrap_or_else(|| word.to_owned()))
 }
 
 /// The names of pods, each with that of its job.
@@ -148,41 +148,41 @@ pub fn names_of(pods: &[Value]) -> Vec<(String, String)> {
     pods.iter().map(|pod| (cells::text(&pod["metadata"]["name"]), owner(pod))).collect()
 }
 
-/// The whole name of the pod that a word means, of pods with their jobs; nothing where there is none, so that whoever
-/// needs the pod can tell what there is instead.
-pub fn whole_name(pods: &[(String, String)], word: &str) -> anyhow::Result<Option<String>> {
+/// The full name of the pod that a word names, among pods with their jobs. `None` if there is no such pod; the caller then
+/// reports it with a hint.
+pub fn full_pod_name(pods: &[(String, String)], word: &str) -> anyhow::Result<Option<String>> {
     if pods.iter().any(|(name, _)| name == word) {
         return Ok(Some(word.to_owned()));
     }
-    let mut meant: Vec<&str> =
+    let mut matching: Vec<&str> =
         pods.iter().filter(|(name, job)| is_short_for(name, job, word)).map(|(name, _)| name.as_str()).collect();
-    // One that is on its way out may have the name of its successor.
-    meant.sort_unstable();
-    meant.dedup();
-    match &meant[..] {
+    // A terminating pod may have the name of its replacement.
+    matching.sort_unstable();
+    matching.dedup();
+    match &matching[..] {
         [] => Ok(None),
         [one] => Ok(Some((*one).to_owned())),
-        several => refuse(format!("{word} may be {}; write the whole name", several.join(" or "))),
+        several => refuse(format!("{word} may be {}; write the full name", several.join(" or "))),
     }
 }
 
-/// Whether a pod of a job is called so, in full or without what it has from the job.
+/// Whether a word is the name of a pod, with or without the name of its job.
 pub fn is_short_for(pod: &str, job: &str, word: &str) -> bool {
     let rest = pod.strip_prefix(job).and_then(|rest| rest.strip_prefix('-'));
     pod == word || rest.is_some_and(|rest| rest == word || rest.strip_prefix("edljob-") == Some(word))
 }
 
-/// Why something could not be had of a pod: that there is none of that name, else what the cluster says.
+/// The error of a request about a pod: that it does not exist, or else the error of the cluster.
 pub async fn no_pod(client: &Client, namespace: &str, pod: &str, error: ClientError) -> anyhow::Error {
     if !matches!(error, ClientError::Refused(_)) {
         return error.into();
     }
-    let asked = kinds::named("pods").map(|kinds| Asked { kinds, names: vec![pod.to_owned()] });
-    let there = match &asked {
-        Ok(asked) => objects(client, asked, Some(namespace), &Selector::default()).await,
+    let selection = kinds::named("pods").map(|kinds| Selection { kinds, names: vec![pod.to_owned()] });
+    let existing = match &selection {
+        Ok(selection) => objects(client, selection, Some(namespace), &Selector::default()).await,
         Err(_) => return error.into(),
     };
-    there.err().unwrap_or_else(|| error.into())
+    existing.err().unwrap_or_else(|| error.into())
 }
 
 #[cfg(test)]
@@ -200,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn a_short_name_has_to_mean_one_pod() {
+    fn a_short_name_must_be_unambiguous() {
         let pods = ["deep-edljob-ps-0", "deep-edljob-ps-1", "wide-edljob-ps-1", "ps-1"];
         let pods = pods.map(|name| (name.to_owned(), name.split('-').next().unwrap_or_default().to_owned()));
-        assert_eq!(whole_name(&pods, "ps-0").unwrap().as_deref(), Some("deep-edljob-ps-0"));
-        assert_eq!(whole_name(&pods, "ps-1").unwrap().as_deref(), Some("ps-1"), "one is called so");
-        assert_eq!(whole_name(&pods, "ps-2").unwrap(), None);
-        let error = whole_name(&pods, "edljob-ps-1").unwrap_err().to_string();
-        assert_eq!(error, "edljob-ps-1 may be deep-edljob-ps-1 or wide-edljob-ps-1; write the whole name");
+        assert_eq!(full_pod_name(&pods, "ps-0").unwrap().as_deref(), Some("deep-edljob-ps-0"));
+        assert_eq!(full_pod_name(&pods, "ps-1").unwrap().as_deref(), Some("ps-1"), "an exact match wins");
+        assert_eq!(full_pod_name(&pods, "ps-2").unwrap(), None);
+        let error = full_pod_name(&pods, "edljob-ps-1").unwrap_err().to_string();
+        assert_eq!(error, "edljob-ps-1 may be deep-edljob-ps-1 or wide-edljob-ps-1; write the full name");
     }
 
     #[test]

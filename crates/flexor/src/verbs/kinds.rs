@@ -1,78 +1,68 @@
-//! The kinds of objects that can be asked for: their names, and what their tables show. The dialects know theirs.
+//! The kinds of objects that verbs know: their names and the columns of their tables. Kinds of jobs and plans come from
+//! the dialects.
 
 use flexor_local::api::Resource;
 use serde_json::Value;
 
 use super::refuse;
 
-/// A kind of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectKind {
-    /// What the cluster keeps them in.
+    /// The resource of the laptop cluster's API. Several kinds may share it.
     pub resource: Resource,
-    /// `apiVersion` of its objects.
     pub api_version: String,
-    /// `kind` of its objects.
     pub kind: String,
-    /// What one is called.
+    /// Name of one object of the kind, in lower case.
     pub singular: String,
-    /// Its API group; empty for those of Kubernetes itself.
+    /// API group; empty for the core group.
     pub group: String,
-    /// Whether its objects belong to a namespace.
     pub namespaced: bool,
-    /// What its table shows.
     pub columns: Columns,
-    /// Where its objects say how many replicas they want, where they can be scaled so.
+    /// Path of the number of replicas, for kinds with a scale subresource.
     pub scale: Option<String>,
+    /// All names that users may type, the plural first.
     names: Vec<String>,
 }
 
-/// What a table shows.
+/// The columns of a kind's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Columns {
-    /// Of pods.
     Pod,
-    /// Of events.
     Event,
-    /// Of ConfigMaps.
     ConfigMap,
-    /// Of Secrets.
     Secret,
-    /// As its definition says, after the name.
+    /// Printer columns of the kind's definition, after the name.
     Defined(Vec<Column>),
 }
 
-/// A column of a definition.
+/// A printer column of a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its heading.
     pub heading: String,
-    /// Where the value is, such as `.status.phase`.
+    /// Path of the value, such as `.status.phase`.
     pub path: String,
-    /// It is a time, shown as an age.
+    /// The value is a time, shown as an age.
     pub is_date: bool,
-    /// Only a wide table has it.
+    /// Only wide tables show the column.
     pub is_wide: bool,
 }
 
 impl ObjectKind {
-    /// Whether this is one.
     pub fn is_kind_of(&self, object: &Value) -> bool {
         object["apiVersion"] == *self.api_version && object["kind"] == *self.kind
     }
 
-    /// What they are called, the plural first.
+    /// All names that users may type, the plural first.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// What one is called where kinds of several systems stand side by side.
+    /// The singular with the API group, which tells kinds of the same name apart.
     pub fn full_name(&self) -> String {
         if self.group.is_empty() { self.singular.clone() } else { format!("{}.{}", self.singular, self.group) }
     }
 }
 
-/// Every kind.
 pub fn all() -> Vec<ObjectKind> {
     let mut kinds = vec![
         of_kubernetes(Resource::Pods, "Pod", &["pods", "pod", "po"], Columns::Pod),
@@ -85,24 +75,24 @@ pub fn all() -> Vec<ObjectKind> {
     kinds
 }
 
-/// The kinds that the cluster keeps in one place.
+/// The kinds of one resource of the laptop cluster's API.
 pub fn of(resource: Resource) -> Vec<ObjectKind> {
     all().into_iter().filter(|kind| kind.resource == resource).collect()
 }
 
-/// The kinds that a word means, or several with commas between: more than one where systems use the same name.
+/// The kinds that a word names, or several words with commas. A word names several kinds if API groups share the name.
 pub fn named(words: &str) -> anyhow::Result<Vec<ObjectKind>> {
     let mut found: Vec<ObjectKind> = Vec::new();
     for word in words.split(',') {
         let word = word.to_ascii_lowercase();
-        let mut meant: Vec<ObjectKind> = all().into_iter().filter(|kind| kind.names.contains(&word)).collect();
-        if meant.is_empty() {
+        let mut matching: Vec<ObjectKind> = all().into_iter().filter(|kind| kind.names.contains(&word)).collect();
+        if matching.is_empty() {
             return refuse(format!(
                 "there is no kind {word}; there are elasticjobs, scaleplans, trainingjobs, pods, events, configmaps, \
                  secrets and priorityclasses"
             ));
         }
-        found.append(&mut meant);
+        found.append(&mut matching);
     }
     Ok(found)
 }
@@ -164,7 +154,7 @@ fn of_dialect(kind: &flexor_dialects::Kind) -> ObjectKind {
         is_wide: column.priority.is_some_and(|priority| priority > 0),
     });
     ObjectKind {
-        // The one kind that is about jobs and none itself.
+        // ScalePlan is the only kind of the dialects that is no job.
         resource: if kind.kind == "ScalePlan" { Resource::Plans } else { Resource::Jobs },
         api_version: format!("{}/{}", kind.group, kind.version),
         kind: kind.kind.to_owned(),

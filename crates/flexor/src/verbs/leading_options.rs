@@ -1,4 +1,4 @@
-//! kubectl takes its namespace before the verb as well as after it, and its users write `kubectl -n dlrover get pods`.
+//! Accepts options before the verb, as kubectl does: `flexor -n dlrover get pods`.
 
 use std::ffi::OsString;
 
@@ -6,10 +6,10 @@ use clap::Subcommand;
 
 use super::args::Verb;
 
-/// Options that may stand before a verb, with a value each.
+/// Options with a value that may precede a verb.
 const WITH_VALUE: [&str; 3] = ["-n", "--namespace", "--state-dir"];
 
-/// A command line with the options that stand before a verb moved behind it; any other as it is.
+/// Moves the options before a verb behind it. Leaves any other command line unchanged.
 pub fn behind_the_verb(line: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut line: Vec<OsString> = line.into_iter().collect();
     let mut at = 1;
@@ -17,18 +17,17 @@ pub fn behind_the_verb(line: impl IntoIterator<Item = OsString>) -> Vec<OsString
         at += width;
     }
     if line.get(at).and_then(|word| word.to_str()).is_some_and(is_verb) {
-        // From the first option to the verb: the verb comes first.
+        // Rotates the verb in front of the options.
         line[1..=at].rotate_right(1);
     }
     line
 }
 
-/// Whether a word is a verb.
 pub fn is_verb(word: &str) -> bool {
     Verb::augment_subcommands(clap::Command::new("flexor")).find_subcommand(word).is_some()
 }
 
-/// How many words an option takes that may stand before a verb.
+/// Number of words of an option that may precede a verb.
 fn width(word: &str) -> Option<usize> {
     let has_own_value = WITH_VALUE.iter().any(|option| {
         let rest = word.strip_prefix(option);
@@ -47,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_belongs_to_a_verb_is_moved() {
+    fn only_options_of_a_verb_are_moved() {
         for (written, read) in [
             ("flexor -n dlrover get pods", "flexor get -n dlrover pods"),
             ("flexor --namespace=a --state-dir b apply -f c", "flexor apply --namespace=a --state-dir b -f c"),

@@ -1,6 +1,6 @@
-//! `flexor logs`.
+//! `flexor logs`: prints the log of a container, and follows it with `-f`.
 
-use flexor_local::api::{Client, LogOptions, Printed};
+use flexor_local::api::{Client, LogChunk, LogOptions};
 
 use super::args::LogsArgs;
 use super::fetch;
@@ -9,7 +9,7 @@ use crate::output;
 
 pub async fn run(client: &Client, args: &LogsArgs) -> anyhow::Result<Exit> {
     let options = LogOptions { container: args.container.clone(), follow: args.follow, tail: args.tail };
-    let namespace = args.place.namespace.as_str();
+    let namespace = args.namespace.namespace.as_str();
     let pod = &fetch::pod(client, namespace, &args.pod).await?;
     let mut logs = match client.logs(namespace, pod, &options).await {
         Ok(logs) => logs,
@@ -17,10 +17,10 @@ pub async fn run(client: &Client, args: &LogsArgs) -> anyhow::Result<Exit> {
     };
     while let Some(part) = logs.next().await? {
         match part {
-            Printed::Bytes(bytes) if !output::raw(&bytes)? => break,
-            Printed::Bytes(_) => {}
-            Printed::BySuccessor => {
-                output::note(&format!("note: {pod} was replaced; what follows is its successor's"));
+            LogChunk::Bytes(bytes) if !output::raw(&bytes)? => break,
+            LogChunk::Bytes(_) => {}
+            LogChunk::Replaced => {
+                output::note(&format!("note: {pod} was replaced; the log of its replacement follows"));
             }
         }
     }

@@ -1,7 +1,6 @@
-//! `flexor migrate`: a plan by which another pod takes the place of one, with other resources or the same.
+//! `flexor migrate`: creates a ScalePlan that replaces a pod by a successor, with other or the same resources.
 //!
-//! What is wrong is told before a plan is made, as far as it can be seen in the job and its pods; the controller judges
-//! the plan again.
+//! Errors that the job and its pods show are reported before the plan is created. The controller validates the plan again.
 
 use flexor_local::api::{Client, Resource};
 use serde_json::{Map, Value, json};
@@ -11,22 +10,22 @@ use super::{apply, cells, fetch, plans, refuse};
 use crate::exit::Exit;
 use crate::output::{self, Format};
 
-/// The roles whose pods may have a successor beside them.
+/// Roles whose pods may run beside their successor.
 const ROLES: [&str; 2] = ["ps", "worker"];
 
 pub async fn run(client: &Client, args: &MigrateArgs) -> anyhow::Result<Exit> {
-    let namespace = args.place.namespace.as_str();
+    let namespace = args.namespace.namespace.as_str();
     let name = fetch::bare_name(&args.job)?;
     let (kind, job) = fetch::job(client, namespace, name).await?;
     if kind.scale.is_some() || !job["spec"]["replicaSpecs"].is_object() {
         return refuse(format!(
-            "{name} is no DLRover job, and only their pods migrate; `flexor delete pod NAME` has one made again"
+            "{name} is not a DLRover job, and only their pods migrate; `flexor delete pod NAME` replaces a pod"
         ));
     }
     if job["spec"]["distributionStrategy"] == "AllreduceStrategy" {
         return refuse(format!(
             "{name} is an all-reduce job, and a successor would have the pod's name; \
-             `flexor delete pod NAME` has one made again"
+             `flexor delete pod NAME` replaces a pod"
         ));
     }
     let word = fetch::pod_name(client, namespace, &args.pod).await?;
@@ -37,14 +36,14 @@ pub async fn run(client: &Client, args: &MigrateArgs) -> anyhow::Result<Exit> {
         return refuse(format!("{pod_name} is a {role}; only pods of the roles {} migrate", ROLES.join(" and ")));
     }
     if !pod["metadata"]["deletionTimestamp"].is_null() {
-        return refuse(format!("{pod_name} is on its way out; `flexor get pods` tells who takes its place"));
+        return refuse(format!("{pod_name} is terminating; `flexor get pods` shows its replacement"));
     }
-    let asked = [("cpu", args.cpu), ("memory", args.memory)];
-    let asked = asked.into_iter().filter_map(|(name, amount)| Some((name.to_owned(), amount?.to_string().into())));
-    let resource: Map<String, Value> = asked.collect();
+    let given = [("cpu", args.cpu), ("memory", args.memory)];
+    let given = given.into_iter().filter_map(|(name, amount)| Some((name.to_owned(), amount?.to_string().into())));
+    let resource: Map<String, Value> = given.collect();
     let with = if resource.is_empty() { ", with the same resources" } else { "" };
-    let says = json!([{ "name": pod_name, "resource": resource }]);
-    let plan = plans::make(client, &job, "migrate", "migratePods", says).await?;
+    let migrations = json!([{ "name": pod_name, "resource": resource }]);
+    let plan = plans::create(client, &job, "migrate", "migratePods", migrations).await?;
     match args.output {
         Format::Json => output::json(&plan)?,
         Format::Text => output::text(&format!("pod/{pod_name} migrates by {}{with}\n", apply::full_name(&plan)))?,
@@ -52,7 +51,7 @@ pub async fn run(client: &Client, args: &MigrateArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The pod of a job that is meant, by its name or by what follows the job in it.
+/// The pod of a job with this name, with or without the job's name.
 async fn find(client: &Client, namespace: &str, job: &str, word: &str) -> anyhow::Result<Value> {
     let pods = client.list(Resource::Pods, Some(namespace)).await?;
     let owner = |pod: &Value| cells::text(&pod["metadata"]["ownerReferences"][0]["name"]);
@@ -68,7 +67,7 @@ async fn find(client: &Client, namespace: &str, job: &str, word: &str) -> anyhow
     let migrates = |pod: &&Value| ROLES.contains(&role(pod).as_str());
     let names: Vec<String> = of_job.iter().filter(migrates).map(name).collect();
     match &names[..] {
-        [] => refuse(format!("{job} has no pod {word}, nor any other that can migrate")),
+        [] => refuse(format!("{job} has no pod {word}, and no other pod that can migrate")),
         names => refuse(format!("{job} has no pod {word}; those that can migrate are {}", names.join(", "))),
     }
 }

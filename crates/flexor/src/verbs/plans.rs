@@ -1,15 +1,15 @@
-//! Plans that verbs make: what a user would have written into a ScalePlan, under the next name that is free.
+//! Creates ScalePlans for verbs, with the next free name.
 
 use flexor_local::api::{Client, ClientError, Resource};
 use serde_json::{Value, json};
 
 use super::{apply, cells};
 
-/// More plans than this are somebody's mistake.
+/// Largest number in the name of a plan.
 const MOST_PLANS: u32 = 10_000;
 
-/// Makes a plan for a job, called after the job and the verb, that says this in a field.
-pub async fn make(client: &Client, job: &Value, verb: &str, field: &str, says: Value) -> anyhow::Result<Value> {
+/// Creates a plan named after the job and the verb, with this value in a field of its spec.
+pub async fn create(client: &Client, job: &Value, verb: &str, field: &str, value: Value) -> anyhow::Result<Value> {
     let (name, namespace) = (&job["metadata"]["name"], &job["metadata"]["namespace"]);
     let prefix = format!("{}-{verb}-", cells::text(name));
     let known = client.list(Resource::Plans, namespace.as_str()).await?;
@@ -25,10 +25,10 @@ pub async fn make(client: &Client, job: &Value, verb: &str, field: &str, says: V
                 "namespace": namespace,
                 "labels": { "elasticjob-name": name, "scale-type": "manual" },
             },
-            "spec": { "ownerJob": name, field: says },
+            "spec": { "ownerJob": name, field: value },
         });
-        match apply::judged(client, &plan).await {
-            // Somebody else was quicker with this number.
+        match apply::apply_object(client, &plan).await {
+            // Another terminal has taken this number.
             Err(error) if number < MOST_PLANS && is_taken(&error) => number += 1,
             other => return other.map(|_| plan),
         }

@@ -1,19 +1,16 @@
-//! What the table of pods says in READY, STATUS and RESTARTS, found as kubectl finds it.
+//! The columns READY, STATUS and RESTARTS of pods, computed as kubectl computes them.
 
 use serde_json::Value;
 
-/// How a pod stands.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PodState {
-    /// Containers that are ready, of all.
+    /// Ready containers of all, such as `1/2`.
     pub ready: String,
-    /// In a word.
     pub status: String,
-    /// How often containers were started again.
+    /// Restarts of all containers.
     pub restarts: u64,
 }
 
-/// How a pod stands.
 pub fn of(pod: &Value) -> PodState {
     let status = &pod["status"];
     let mains = list(&status["containerStatuses"]);
@@ -23,12 +20,12 @@ pub fn of(pod: &Value) -> PodState {
     let planned = list(&pod["spec"]["containers"]).len().max(mains.len()) + sidecars.len();
     PodState {
         ready: format!("{}/{planned}", counted().filter(|one| one["ready"] == true).count()),
-        status: word(pod, mains),
+        status: status_word(pod, mains),
         restarts: counted().filter_map(|one| one["restartCount"].as_u64()).sum(),
     }
 }
 
-fn word(pod: &Value, mains: &[Value]) -> String {
+fn status_word(pod: &Value, mains: &[Value]) -> String {
     let status = &pod["status"];
     let phase = status["phase"].as_str().unwrap_or("Unknown");
     if !pod["metadata"]["deletionTimestamp"].is_null() {
@@ -41,20 +38,20 @@ fn word(pod: &Value, mains: &[Value]) -> String {
         return word;
     }
     let is_running = mains.iter().any(|one| one["ready"] == true);
-    // The last one that has something to say.
-    let said = mains.iter().rev().find_map(|one| {
+    // The last container with a reason.
+    let reason = mains.iter().rev().find_map(|one| {
         let state = &one["state"];
         let ended = &state["terminated"];
         state["waiting"]["reason"].as_str().or(ended["reason"].as_str()).map(str::to_owned)
     });
-    match said {
-        Some(said) if said == "Completed" && is_running => phase.to_owned(),
-        Some(said) => said,
+    match reason {
+        Some(reason) if reason == "Completed" && is_running => phase.to_owned(),
+        Some(reason) => reason,
         None => phase.to_owned(),
     }
 }
 
-/// What containers that come first have to say, until the others have begun.
+/// The status of init containers, until a main container has started.
 fn init_word(pod: &Value, mains: &[Value]) -> Option<String> {
     let has_begun = |one: &Value| one["state"]["running"].is_object() || one["state"]["terminated"].is_object();
     if mains.iter().any(has_begun) {
@@ -104,28 +101,28 @@ mod tests {
                 "state": { "terminated": { "exitCode": code, "reason": reason } } })
     }
 
-    fn told(pod: &Value) -> (String, String, u64) {
+    fn columns(pod: &Value) -> (String, String, u64) {
         let PodState { ready, status, restarts } = of(pod);
         (ready, status, restarts)
     }
 
     #[test]
-    fn a_pod_stands_as_kubectl_would_say() {
+    fn columns_are_those_of_kubectl() {
         let both = || json!([running("side"), ended("first", 0, "Completed")]);
         let text = |a: &str, b: &str, n: u64| (a.to_owned(), b.to_owned(), n);
-        assert_eq!(told(&pod(both(), json!([running("main")]))), text("2/2", "Running", 2));
-        assert_eq!(told(&pod(both(), json!([ended("main", 1, "Error")]))), text("1/2", "Error", 1));
-        assert_eq!(told(&pod(json!([]), json!([ended("main", 0, "Completed")]))), text("0/1", "Completed", 0));
+        assert_eq!(columns(&pod(both(), json!([running("main")]))), text("2/2", "Running", 2));
+        assert_eq!(columns(&pod(both(), json!([ended("main", 1, "Error")]))), text("1/2", "Error", 1));
+        assert_eq!(columns(&pod(json!([]), json!([ended("main", 0, "Completed")]))), text("0/1", "Completed", 0));
         let over = json!([ended("side", 143, "Error"), ended("first", 0, "Completed")]);
-        assert_eq!(told(&pod(over, json!([ended("main", 0, "Completed")]))), text("0/2", "Completed", 0));
+        assert_eq!(columns(&pod(over, json!([ended("main", 0, "Completed")]))), text("0/2", "Completed", 0));
         let waits = json!([running("side"), running("first")]);
         let creating = json!([{ "name": "main", "state": { "waiting": { "reason": "ContainerCreating" } } }]);
-        assert_eq!(told(&pod(waits, creating.clone())).1, "Init:1/2");
-        assert_eq!(told(&pod(both(), creating)).1, "ContainerCreating");
+        assert_eq!(columns(&pod(waits, creating.clone())).1, "Init:1/2");
+        assert_eq!(columns(&pod(both(), creating)).1, "ContainerCreating");
         let failed = json!([running("side"), ended("first", 2, "Error")]);
-        assert_eq!(told(&pod(failed, json!([]))).1, "Init:Error");
+        assert_eq!(columns(&pod(failed, json!([]))).1, "Init:Error");
         let mut going = pod(both(), json!([running("main")]));
         going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        assert_eq!(told(&going).1, "Terminating");
+        assert_eq!(columns(&going).1, "Terminating");
     }
 }

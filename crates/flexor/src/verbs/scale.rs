@@ -1,4 +1,6 @@
-//! `flexor scale`: a number in the job's description where its kind has one, as `kubectl scale` does it; else a plan.
+//! `flexor scale`: sets the replicas of roles.
+//!
+//! Kinds with a scale subresource are edited in place, as `kubectl scale` does. DLRover jobs get a ScalePlan.
 
 use anyhow::anyhow;
 use flexor_local::api::Client;
@@ -10,20 +12,20 @@ use super::{apply, fetch, plans, refuse, why};
 use crate::exit::{Exit, Misused};
 use crate::output;
 
-/// The role that is meant where none is named.
+/// The role if none is named.
 const USUAL_ROLE: &str = "worker";
 /// The role of parameter servers.
 const SERVERS: &str = "ps";
-/// What the dialects warn of is what servers do.
+// The dialects warn of more servers than partitions, with their own constant.
 const _: () = assert!(PARTITIONS as usize == flexor_ps::placement::PARTITIONS);
 
 pub async fn run(client: &Client, args: &ScaleArgs) -> anyhow::Result<Exit> {
-    let namespace = args.place.namespace.as_str();
+    let namespace = args.namespace.namespace.as_str();
     let name = fetch::job_name(&args.words)?;
     let (kind, job) = fetch::job(client, namespace, name).await?;
     let sizes = sizes(args);
     if sizes.is_empty() {
-        return Err(Misused(anyhow!("say how many there are to be: {}", numbers_for(&job))).into());
+        return Err(Misused(anyhow!("give the number of replicas: {}", numbers_for(&job))).into());
     }
     for (role, replicas) in &sizes {
         if let Some(range) = outside(&job, role, *replicas) {
@@ -31,26 +33,26 @@ pub async fn run(client: &Client, args: &ScaleArgs) -> anyhow::Result<Exit> {
         }
     }
     if let Some(replicas) = too_many_servers(&job, &sizes) {
-        let most = format!("the parameters of a job lie in {PARTITIONS} parts");
         return refuse(format!(
-            "{most}: more servers than that keep nothing; ask for at most {PARTITIONS}, not {replicas}"
+            "the parameters of a job have {PARTITIONS} partitions, and further servers would be empty; give at most \
+             {PARTITIONS}, not {replicas}"
         ));
     }
     let job = as_written(&job);
     match (&kind.scale, &sizes[..]) {
         (Some(path), [(role, replicas)]) if role.eq_ignore_ascii_case(USUAL_ROLE) => {
             let edited = with_number(job, path, *replicas);
-            apply::judged(client, &edited).await?;
+            apply::apply_object(client, &edited).await?;
             output::text(&format!("{} scaled\n", apply::full_name(&edited)))?;
         }
         (Some(_), _) => {
             let others =
                 sizes.iter().map(|(role, _)| role.as_str()).filter(|role| !role.eq_ignore_ascii_case(USUAL_ROLE));
             let others: Vec<&str> = others.collect();
-            return refuse(format!("{name} has no role {}; its one role is Worker", others.join(", ")));
+            return refuse(format!("{name} has no role {}; its only role is Worker", others.join(", ")));
         }
         (None, _) if !job["spec"]["replicaSpecs"].is_object() => {
-            return refuse(format!("{name} is sized by the cluster; edit the range in its manifest and apply it"));
+            return refuse(format!("the cluster sets the size of {name}; edit the range in its manifest and apply it"));
         }
         (None, _) => {
             let roles = job["spec"]["replicaSpecs"].as_object().into_iter().flat_map(serde_json::Map::keys);
@@ -60,13 +62,12 @@ pub async fn run(client: &Client, args: &ScaleArgs) -> anyhow::Result<Exit> {
             }
             let roles: serde_json::Map<String, Value> =
                 sizes.iter().map(|(role, replicas)| (role.clone(), json!({ "replicas": replicas }))).collect();
-            let plan = plans::make(client, &job, "scale", "replicaResourceSpecs", json!(roles)).await?;
+            let plan = plans::create(client, &job, "scale", "replicaResourceSpecs", json!(roles)).await?;
             output::text(&format!("{} scaled by {}\n", apply::full_name(&job), apply::full_name(&plan)))?;
-            if gives_up_copies(&job, &sizes) {
+            if gives_up_backups(&job, &sizes) {
                 output::note(
-                    "warning: with one server there is no place for the second copy: if that server is lost, what it \
-                     keeps begins again from the last checkpoint, or from the beginning where there is none; \
-                     --ps 2 makes room for it",
+                    "warning: with one server partitions have no backup: if the server is lost, the parameters are \
+                     restored from the last checkpoint, or start anew if there is none; --ps 2 keeps the backups",
                 );
             }
         }
@@ -74,7 +75,7 @@ pub async fn run(client: &Client, args: &ScaleArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// How many replicas of which roles are asked for.
+/// The requested replicas by role.
 fn sizes(args: &ScaleArgs) -> Vec<(String, u32)> {
     let role = || args.role.as_ref().map_or_else(|| USUAL_ROLE.to_owned(), ToString::to_string);
     let named = args.replicas.map(|replicas| (role(), replicas));
@@ -83,7 +84,7 @@ fn sizes(args: &ScaleArgs) -> Vec<(String, u32)> {
     named.into_iter().chain(workers).chain(servers).collect()
 }
 
-/// What can be written to size the roles of a job.
+/// The options that set the sizes of the job's roles.
 fn numbers_for(job: &Value) -> String {
     let targets = job["status"]["targets"].as_object().into_iter().flatten();
     let option = |role: &str| match role.to_ascii_lowercase().as_str() {
@@ -91,13 +92,13 @@ fn numbers_for(job: &Value) -> String {
         SERVERS => "--ps N".to_owned(),
         _ => format!("--replicas N --role {role}"),
     };
-    // A master is one, whatever is asked for.
+    // Roles of fixed size, such as the master, are not offered.
     let varies = targets.filter(|(_, target)| target["minReplicas"] != target["maxReplicas"]);
     let options: Vec<String> = varies.map(|(role, _)| option(role)).collect();
     if options.is_empty() { "--replicas N".to_owned() } else { options.join(", ") }
 }
 
-/// The range of a role, where a number lies outside of it.
+/// The range of a role, if a number lies outside of it.
 fn outside(job: &Value, role: &str, replicas: u32) -> Option<String> {
     let mut targets = job["status"]["targets"].as_object()?.iter();
     let (_, target) = targets.find(|(known, _)| known.eq_ignore_ascii_case(role))?;
@@ -106,25 +107,25 @@ fn outside(job: &Value, role: &str, replicas: u32) -> Option<String> {
     (is_below || is_above).then(|| why::allowed(target))
 }
 
-/// How many servers of ours are asked for, where that is more than there are parts to keep. How many a program of the
-/// user's own can use nobody knows.
+/// The requested number of `flexor ps` servers, if it exceeds the number of partitions. There is no limit for other
+/// programs.
 fn too_many_servers(job: &Value, sizes: &[(String, u32)]) -> Option<u32> {
     let containers = job["spec"]["replicaSpecs"][SERVERS]["template"]["spec"]["containers"].as_array()?;
-    let is_ours = |container: &Value| {
+    let is_flexor_ps = |container: &Value| {
         let words = container["command"].as_array().into_iter().chain(container["args"].as_array()).flatten();
         words.take(2).map(Value::as_str).eq([Some("flexor"), Some("ps")])
     };
-    let asked = sizes.iter().find(|(role, replicas)| role == SERVERS && *replicas > PARTITIONS)?;
-    containers.iter().any(is_ours).then_some(asked.1)
+    let (_, replicas) = sizes.iter().find(|(role, replicas)| role == SERVERS && *replicas > PARTITIONS)?;
+    containers.iter().any(is_flexor_ps).then_some(*replicas)
 }
 
-/// Whether a job that is to keep every parameter twice is to have one server only.
-fn gives_up_copies(job: &Value, sizes: &[(String, u32)]) -> bool {
-    let copies = job["spec"]["flexor"]["psReplicationFactor"].as_u64().unwrap_or(1);
-    copies > 1 && sizes.iter().any(|(role, replicas)| role == SERVERS && *replicas == 1)
+/// Whether a job with backups is scaled to a single server.
+fn gives_up_backups(job: &Value, sizes: &[(String, u32)]) -> bool {
+    let replication_factor = job["spec"]["flexor"]["psReplicationFactor"].as_u64().unwrap_or(1);
+    replication_factor > 1 && sizes.iter().any(|(role, replicas)| role == SERVERS && *replicas == 1)
 }
 
-/// A job as its user wrote it, without what the cluster added.
+/// The manifest of a job, without the fields that the cluster adds.
 fn as_written(job: &Value) -> Value {
     let mut job = job.clone();
     if let Some(object) = job.as_object_mut() {
@@ -137,8 +138,8 @@ fn as_written(job: &Value) -> Value {
 }
 
 fn with_number(mut object: Value, path: &str, number: u32) -> Value {
-    let place = path.split('.').filter(|name| !name.is_empty()).fold(&mut object, |value, name| &mut value[name]);
-    *place = number.into();
+    let field = path.split('.').filter(|name| !name.is_empty()).fold(&mut object, |value, name| &mut value[name]);
+    *field = number.into();
     object
 }
 
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_of_ours_are_no_more_than_there_are_parts() {
+    fn flexor_servers_are_limited_to_the_number_of_partitions() {
         let job = |command: &Value| {
             let template = json!({ "spec": { "containers": [{ "name": "main", "command": command }] } });
             json!({ "spec": { "replicaSpecs": { "ps": { "replicas": 2, "template": template } } } })
@@ -161,29 +162,29 @@ mod tests {
     }
 
     #[test]
-    fn one_server_gives_up_the_second_copy() {
-        let job = |copies: u32| json!({ "spec": { "flexor": { "psReplicationFactor": copies } } });
+    fn a_single_server_gives_up_the_backups() {
+        let job = |factor: u32| json!({ "spec": { "flexor": { "psReplicationFactor": factor } } });
         let asked = |replicas: u32| [("worker".to_owned(), 1), ("ps".to_owned(), replicas)];
-        assert!(gives_up_copies(&job(2), &asked(1)));
-        assert!(!gives_up_copies(&job(2), &asked(2)));
-        assert!(!gives_up_copies(&job(1), &asked(1)));
-        assert!(!gives_up_copies(&json!({ "spec": {} }), &asked(1)));
-        assert!(!gives_up_copies(&job(2), &asked(1)[..1]), "nothing is said of servers");
+        assert!(gives_up_backups(&job(2), &asked(1)));
+        assert!(!gives_up_backups(&job(2), &asked(2)));
+        assert!(!gives_up_backups(&job(1), &asked(1)));
+        assert!(!gives_up_backups(&json!({ "spec": {} }), &asked(1)));
+        assert!(!gives_up_backups(&job(2), &asked(1)[..1]), "the servers are not scaled");
     }
 
     #[test]
-    fn whoever_says_no_number_is_told_which_can_be_said() {
+    fn without_a_number_the_options_of_the_job_are_named() {
         let target = |least: u32, most: Option<u32>| json!({ "minReplicas": least, "maxReplicas": most });
         let targets = json!({ "dlrover-master": target(1, Some(1)), "ps": target(0, None), "worker": target(0, None) });
         assert_eq!(numbers_for(&json!({ "status": { "targets": targets } })), "--ps N, --worker N");
         let targets = json!({ "Worker": target(1, Some(3)), "evaluator": target(0, None) });
-        let told = "--worker N, --replicas N --role evaluator";
-        assert_eq!(numbers_for(&json!({ "status": { "targets": targets } })), told);
+        let options = "--worker N, --replicas N --role evaluator";
+        assert_eq!(numbers_for(&json!({ "status": { "targets": targets } })), options);
         assert_eq!(numbers_for(&json!({})), "--replicas N");
     }
 
     #[test]
-    fn the_number_is_put_where_the_definition_says() {
+    fn the_number_is_set_at_the_path_of_the_definition() {
         let object = json!({ "spec": { "replicaSpecs": { "Worker": { "template": {} } } } });
         let edited = with_number(object, ".spec.replicaSpecs.Worker.replicas", 3);
         assert_eq!(edited["spec"]["replicaSpecs"]["Worker"], json!({ "template": {}, "replicas": 3 }));

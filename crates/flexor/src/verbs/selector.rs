@@ -1,10 +1,10 @@
-//! `-l`: which labels an object must have, written as kubectl reads it.
+//! `-l`: label selectors in kubectl's syntax.
 
 use std::str::FromStr;
 
 use serde_json::Value;
 
-/// Requirements, all of which must be met.
+/// Requirements on labels. An object must meet all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selector(Vec<Requirement>);
 
@@ -17,14 +17,14 @@ struct Requirement {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Rule {
     In(Vec<String>),
-    /// One without the label meets it.
+    /// Objects without the label match.
     NotIn(Vec<String>),
     Exists,
     Missing,
 }
 
 impl Selector {
-    /// Whether an object has such labels.
+    /// Whether the labels of an object match.
     pub fn selects(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
         self.0.iter().all(|requirement| {
@@ -49,7 +49,7 @@ impl FromStr for Selector {
     }
 }
 
-/// The parts between commas, but for those in parentheses.
+/// Splits at commas outside of parentheses.
 fn outside_parentheses(text: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     let parts = text.split(|c: char| {
@@ -68,7 +68,7 @@ fn requirement(text: &str) -> Result<Requirement, String> {
         let inner = values.trim().strip_prefix('(')?.strip_suffix(')')?;
         Some(inner.split(',').map(|value| value.trim().to_owned()).collect())
     };
-    let wrong = || format!("`{text}` is no requirement; write a=b, a!=b, a, !a, a in (b,c) or a notin (b,c)");
+    let wrong = || format!("`{text}` is not a label selector; write a=b, a!=b, a, !a, a in (b,c) or a notin (b,c)");
     let (key, rule) = if let Some((key, values)) = text.split_once(" notin ") {
         (key, Rule::NotIn(set(values).ok_or_else(wrong)?))
     } else if let Some((key, values)) = text.split_once(" in ") {
@@ -112,7 +112,7 @@ mod tests {
             assert_eq!(text.parse::<Selector>().unwrap().selects(&object), selected, "{text}");
         }
         for text in ["=a", "a b", "a in b", "!"] {
-            assert!(text.parse::<Selector>().unwrap_err().contains("is no requirement"), "{text}");
+            assert!(text.parse::<Selector>().unwrap_err().contains("is not a label selector"), "{text}");
         }
     }
 }

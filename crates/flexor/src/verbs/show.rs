@@ -1,4 +1,4 @@
-//! Objects as text: tables, JSON, YAML or names.
+//! Prints objects as tables, JSON, YAML or names.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,36 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::args::ObjectFormat;
-use super::cells::{self, Style};
-use super::fetch::Found;
+use super::cells::{self, TableStyle};
+use super::fetch::KindObjects;
 use super::kinds::ObjectKind;
 use super::table::Table;
 
-/// Prints objects of some kinds, at once or one after the other.
-pub struct Show {
+/// Formats objects, all at once or as they change.
+pub struct ObjectPrinter {
     format: Option<ObjectFormat>,
-    style: Style,
+    style: TableStyle,
+    /// Tables by kind, with the widths of their columns.
     tables: BTreeMap<String, Table>,
 }
 
-impl Show {
-    /// In a format; a table without one.
+impl ObjectPrinter {
+    /// Without a format it prints tables.
     pub fn new(format: Option<ObjectFormat>, namespaces: bool, kinds: bool) -> Self {
-        let style = Style { wide: format == Some(ObjectFormat::Wide), namespaces, kinds };
+        let style = TableStyle { wide: format == Some(ObjectFormat::Wide), namespaces, kinds };
         Self { format, style, tables: BTreeMap::new() }
     }
 
-    /// Everything that was found. `is_one` says that one object was asked for, by its name.
-    pub fn everything(&mut self, found: &[Found], is_one: bool) -> anyhow::Result<String> {
+    /// Formats all objects. With `is_one`, JSON and YAML are the object itself instead of a List.
+    pub fn everything(&mut self, found: &[KindObjects], is_one: bool) -> anyhow::Result<String> {
         let objects = || found.iter().flat_map(|found| &found.objects);
-        let whole = || match (is_one, objects().next()) {
+        let document = || match (is_one, objects().next()) {
             (true, Some(object)) => object.clone(),
             _ => json!({ "apiVersion": "v1", "kind": "List", "items": objects().collect::<Vec<_>>() }),
         };
         match self.format {
-            Some(ObjectFormat::Json) => Ok(format!("{}\n", serde_json::to_string_pretty(&whole())?)),
-            Some(ObjectFormat::Yaml) => yaml(&whole()),
+            Some(ObjectFormat::Json) => Ok(format!("{}\n", serde_json::to_string_pretty(&document())?)),
+            Some(ObjectFormat::Yaml) => yaml(&document()),
             Some(ObjectFormat::Name) => {
                 Ok(found.iter().flat_map(|found| found.objects.iter().map(|one| name(&found.kind, one))).collect())
             }
@@ -50,7 +51,7 @@ impl Show {
         }
     }
 
-    /// More objects of a kind: all at once, so that their rows stand below each other.
+    /// Formats further objects of a kind.
     pub fn more(&mut self, kind: &ObjectKind, objects: &[Value]) -> anyhow::Result<String> {
         let each = |write: &dyn Fn(&Value) -> anyhow::Result<String>| objects.iter().map(write).collect();
         match self.format {
@@ -61,7 +62,7 @@ impl Show {
         }
     }
 
-    /// Makes a column of a kind wide enough for texts that may come.
+    /// Widens a column of a kind for values that may follow.
     pub fn make_room(&mut self, kind: &ObjectKind, heading: &str, texts: &[String]) {
         self.table(kind).make_room(heading, texts);
     }

@@ -1,11 +1,10 @@
-//! Tables as kubectl prints them. Rows may come one by one, as what is watched changes: columns keep their width then.
+//! Tables in kubectl's format. Rows may be added later while objects are watched; columns keep their width then.
 
 use crate::output::on_one_line;
 
-/// What stands between columns.
+/// Spaces between columns.
 const GAP: usize = 3;
 
-/// A table that is being printed.
 pub struct Table {
     heading: Vec<String>,
     widths: Vec<usize>,
@@ -13,12 +12,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with this heading.
     pub fn new(heading: Vec<String>) -> Self {
         Self { widths: vec![0; heading.len()], heading, is_begun: false }
     }
 
-    /// Rows, under the heading where they are the first. No rows are no text.
+    /// Formats rows. The first rows come with the heading.
     pub fn rows(&mut self, rows: &[Vec<String>]) -> String {
         if rows.is_empty() {
             return String::new();
@@ -36,7 +34,7 @@ impl Table {
         lines.into_iter().map(|line| self.line(line)).collect()
     }
 
-    /// Makes a column wide enough for texts that may come.
+    /// Widens a column for values that may follow.
     pub fn make_room(&mut self, heading: &str, texts: &[String]) {
         let column = self.heading.iter().position(|known| known == heading);
         if let Some(width) = column.and_then(|column| self.widths.get_mut(column)) {
@@ -57,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_what_is_in_them_and_never_narrower_again() {
+    fn columns_fit_their_cells_and_never_shrink() {
         let mut table = Table::new(vec!["NAME".to_owned(), "AGE".to_owned()]);
         let row = |name: &str| vec![name.to_owned(), "1s".to_owned()];
         assert_eq!(table.rows(&[]), "");

@@ -1,4 +1,4 @@
-//! `flexor top`.
+//! `flexor top`: lists the CPU and memory usage of pods.
 
 use flexor_local::api::{Client, Resource};
 use flexor_model::Quantity;
@@ -12,16 +12,16 @@ use crate::exit::Exit;
 use crate::output::{self, Format};
 
 pub async fn run(client: &Client, args: &TopArgs) -> anyhow::Result<Exit> {
-    let mut metrics = client.list(Resource::PodMetrics, args.places.namespace()).await?;
+    let mut metrics = client.list(Resource::PodMetrics, args.namespaces.namespace()).await?;
     metrics.retain(|pod| args.selector.selects(pod));
     if args.output == Format::Json {
         output::json(&json!({ "apiVersion": "v1", "kind": "List", "items": metrics }))?;
         return Ok(Exit::Success);
     }
     if metrics.is_empty() {
-        output::note("no pod runs");
+        output::note("no pod is running");
     }
-    let namespaces = args.places.all_namespaces;
+    let namespaces = args.namespaces.all_namespaces;
     let heading = ["NAMESPACE", "NAME", "CPU(cores)", "MEMORY(bytes)"];
     let from = usize::from(!namespaces);
     let mut table = Table::new(heading[from..].iter().map(ToString::to_string).collect());
@@ -41,7 +41,7 @@ pub async fn run(client: &Client, args: &TopArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// What all containers of a pod use of a resource, in billionths.
+/// The usage of a resource by all containers of a pod, in billionths.
 fn total(pod: &Value, resource: &str) -> i128 {
     let quantities = list(&pod["containers"]).iter().filter_map(|container| container["usage"][resource].as_str());
     quantities.filter_map(|text| text.parse::<Quantity>().ok()).map(Quantity::billionths).sum()

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::args::WhyArgs;
-use super::events::is_about;
+use super::events::is_about_job;
 use super::kinds::ObjectKind;
 use super::pod_state::list;
 use super::table::Table;
@@ -19,13 +19,13 @@ use crate::output::{self, on_one_line};
 const LAST: usize = 10;
 
 pub async fn run(client: &Client, args: &WhyArgs) -> anyhow::Result<Exit> {
-    let namespace = args.place.namespace.as_str();
+    let namespace = args.namespace.namespace.as_str();
     let name = fetch::job_name(&args.words)?;
     let (kind, job) = fetch::job(client, namespace, name).await?;
     let mut pods = client.list(Resource::Pods, Some(namespace)).await?;
     pods.retain(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]);
     let mut events = client.list(Resource::Events, Some(namespace)).await?;
-    events.retain(|event| is_about(event, name));
+    events.retain(|event| is_about_job(event, name));
     let plans = client.list(Resource::Plans, Some(namespace)).await?;
     let open = plans.iter().filter(|plan| {
         plan["spec"]["ownerJob"] == *name && matches!(plan["status"]["phase"].as_str(), Some("Pending" | "Scaling"))

@@ -1,4 +1,4 @@
-//! The manifests against a real API server.
+//! Tests of the manifests on a real API server.
 
 mod definitions;
 mod examples;

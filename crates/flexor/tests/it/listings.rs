@@ -1,4 +1,4 @@
-//! `docs/tutorials/listings.md`, read: what is listed after every step of the tutorials.
+//! Parses `docs/tutorials/listings.md`: the expected listing after every step of the tutorials.
 
 use crate::program::root;
 
@@ -17,7 +17,7 @@ pub struct Row {
     pub step: String,
     /// It is true on a cluster already.
     pub today: bool,
-    /// It may be over before anyone can look.
+    /// It may be over before the test can list it.
     pub passing: bool,
     pub commands: Vec<String>,
     pub lists: Vec<String>,
@@ -51,7 +51,7 @@ fn row(line: &str) -> Option<Row> {
     Some(Row { step, today, passing, commands: entries(commands), lists: entries(lists) })
 }
 
-/// The entries that one with `{0..2}` in it stands for.
+/// The entries that a pattern with `{0..2}` represents.
 pub fn expanded(entry: &str) -> Vec<String> {
     let Some((before, (numbers, after))) =
         entry.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
@@ -63,7 +63,7 @@ pub fn expanded(entry: &str) -> Vec<String> {
     numbers.map(|number| format!("{before}{number}{after}")).collect()
 }
 
-/// Whether an entry describes a line, word by word; `*` is any word.
+/// Whether an entry matches a line, word by word; `*` is any word.
 pub fn stands_for(entry: &str, line: &str) -> bool {
     let (entry, line): (Vec<_>, Vec<_>) = (entry.split(' ').collect(), line.split_whitespace().collect());
     entry.len() == line.len() && entry.iter().zip(line).all(|(wanted, found)| *wanted == "*" || *wanted == found)

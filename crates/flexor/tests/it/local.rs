@@ -1,4 +1,4 @@
-//! The program by itself, on this machine.
+//! Tests of the program on this machine, without a cluster or PyTorch.
 
 mod background;
 mod checkpoint;

@@ -1,4 +1,4 @@
-//! Tests that need the program. The first word of a test's path is the tier it belongs to.
+//! Tests that need the program. The first module of a test's path names its tier.
 
 #![expect(clippy::unwrap_used, reason = "whatever fails here fails a test")]
 

@@ -1,8 +1,8 @@
-//! Stock PyTorch as a client: its torchrun loses and gains nodes, its TCPStore client speaks to our store, its programs
-//! lease their data from our master. And ElasticDL's released worker, which trains with our parameter servers.
+//! Tests with stock PyTorch as the client: torchrun loses and gains nodes, the TCPStore client uses our store, and
+//! programs lease data from our master. ElasticDL's released worker trains with our parameter servers.
 //!
-//! Those of torchrun tell what happens to a job when its nodes, its network, its master or its program fail; `bench
-//! recovery` measures how long each takes. Deadlines here only keep a failing test from waiting for ever.
+//! The torchrun tests fail nodes, network, master and program of a job. `bench recovery` measures the recovery times;
+//! the deadlines here only end a failing test.
 
 mod chaos;
 mod data;
@@ -19,4 +19,4 @@ mod partitions;
 mod run;
 mod store_client;
 mod survive;
-mod training;
+mod torch_mnist;

@@ -1,4 +1,4 @@
-//! The `flexor` program, started as a user starts it.
+//! Starts the `flexor` program as a user does.
 
 use std::{
     env,
@@ -7,10 +7,10 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// The root of the repository, where users stand who try the examples.
+/// The root of the repository, where users try the examples.
 ///
-/// Asked for when the test runs: a target folder that several checkouts share may hold a test program that was built
-/// from another one.
+/// Found when the test runs: a target folder that several checkouts share may hold a test program that was built from
+/// another one.
 pub fn root() -> PathBuf {
     let package = env::var("CARGO_MANIFEST_DIR").expect("cargo tells tests where their package is");
     Path::new(&package).join("../..").canonicalize().unwrap()
@@ -28,31 +28,30 @@ pub fn flexor(args: &[&str]) -> Command {
     command
 }
 
-/// What a run printed and how it ended.
-pub struct Ran {
+pub struct ProgramOutput {
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
 }
 
 /// Runs `flexor` to its end.
-pub fn run(args: &[&str]) -> Ran {
+pub fn run(args: &[&str]) -> ProgramOutput {
     flexor(args).output().unwrap().into()
 }
 
-/// Runs `flexor` with something on its standard input.
-pub fn run_with_input(args: &[&str], input: &[u8]) -> Ran {
+/// Runs `flexor` with an input.
+pub fn run_with_input(args: &[&str], input: &[u8]) -> ProgramOutput {
     feed(flexor(args), input)
 }
 
-/// Runs a command to its end with something on its standard input.
-pub fn feed(mut command: Command, input: &[u8]) -> Ran {
+/// Runs a command to its end with an input.
+pub fn feed(mut command: Command, input: &[u8]) -> ProgramOutput {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input).unwrap();
     child.wait_with_output().unwrap().into()
 }
 
-impl From<Output> for Ran {
+impl From<Output> for ProgramOutput {
     fn from(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),

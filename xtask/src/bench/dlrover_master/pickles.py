@@ -25,7 +25,7 @@ DATASET = comm.DatasetShardParams(
     task_type=1,
     storage_type="table",
 )
-# Stands for any other: whoever sends the result puts the number of its own task in its place.
+# A placeholder: the sender of a result replaces it with its own task id.
 TASK_ID = 0x12345678
 
 

@@ -1,4 +1,4 @@
-//! What DLRover's agents would send, made by DLRover's own classes.
+//! The messages of DLRover's agents, made by DLRover's own classes.
 
 use std::process::Stdio;
 
@@ -34,7 +34,7 @@ pub(in crate::bench) struct Pickles {
     /// Asks for a task.
     #[serde(deserialize_with = "one")]
     pub(in crate::bench) task: Bytes,
-    /// Reported when a task was done: which one is to be put in by [`Pickles::result_of`].
+    /// The report of a finished task; [`Pickles::result_of`] fills in the task.
     #[serde(deserialize_with = "one")]
     result: Bytes,
 }
@@ -42,7 +42,7 @@ pub(in crate::bench) struct Pickles {
 /// The number of a task that no task has, as `pickles.py` and pickle write it: a mark and four bytes.
 const ANY_TASK: [u8; 5] = [INT, 0x78, 0x56, 0x34, 0x12];
 
-/// How pickle marks whole numbers of four, two and one byte.
+/// The pickle opcodes of integers of four, two and one byte.
 const INT: u8 = b'J';
 const SHORT: u8 = b'M';
 const BYTE: u8 = b'K';
@@ -78,7 +78,7 @@ impl Pickles {
         serde_json::from_slice(&output.stdout).context("the requests of DLRover's classes cannot be read")
     }
 
-    /// What is reported when this task was done.
+    /// The report that this task is finished.
     pub(in crate::bench) fn result_of(&self, task: TaskId) -> Result<Bytes> {
         let mut result = self.result.to_vec();
         let at = result.windows(ANY_TASK.len()).position(|number| number == ANY_TASK);

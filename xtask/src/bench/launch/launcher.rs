@@ -1,4 +1,4 @@
-//! The raced launchers: one process each, started, measured while its workers run, and waited for.
+//! The raced launchers: starts one process each, measures it while its workers run, and waits for its end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,23 +21,22 @@ pub(super) enum Launcher {
     FlexorAtMaster { flexor: PathBuf },
     /// Stock `torchrun --standalone`.
     Torchrun { torch: Torch },
-    /// DLRover's agent at its own master, which runs; alone it does not fit this torch.
+    /// DLRover's agent at its own running master; alone it does not work with this torch.
     DlroverAgent { torch: Torch, dlrover: Dlrover },
 }
 
-/// What was measured.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Launched {
+pub(super) struct LaunchMeasurement {
     /// Seconds from the start of the launcher until all processes were started.
     pub(super) seconds: f64,
     /// The most memory of the launcher's process until then, in MiB.
     pub(super) peak_mib: f64,
-    /// What of its memory was then its own, and not its program's file, which all that run it share.
+    /// The part of its memory that was its own, without the program's file, which all its processes share.
     pub(super) own_mib: f64,
 }
 
 impl Launcher {
-    /// How it stands in results.
+    /// Its name in results.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Launcher::FlexorAlone { .. } => "flexor launch --standalone",
@@ -47,8 +46,8 @@ impl Launcher {
         }
     }
 
-    /// Launches the program once. What a launcher meets at is there before.
-    pub(super) fn launch(&self) -> Result<Launched> {
+    /// Launches the program once. The rendezvous server of a launcher is already running.
+    pub(super) fn launch(&self) -> Result<LaunchMeasurement> {
         match self {
             Launcher::FlexorAlone { flexor } => {
                 let mut command = flexor_launch(flexor);
@@ -92,7 +91,7 @@ fn site_packages(dlrover: &Dlrover) -> Result<PathBuf> {
     found.with_context(|| format!("no packages below {}", lib.display()))
 }
 
-fn measure(mut command: Command) -> Result<Launched> {
+fn measure(mut command: Command) -> Result<LaunchMeasurement> {
     let program = Program::new()?;
     let folder = tempfile::tempdir().context("cannot make a folder for a launcher")?;
     let log = folder.path().join("log");
@@ -102,19 +101,19 @@ fn measure(mut command: Command) -> Result<Launched> {
     command.env("OMP_NUM_THREADS", "1").current_dir(folder.path());
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
     let begun = SystemTime::now();
-    let mut launcher = Running(command.spawn().with_context(|| format!("cannot start {command:?}"))?);
-    let said = || format!("{command:?} said\n{}", fs::read_to_string(&log).unwrap_or_default());
-    let last = program.await_started(&mut launcher.0).with_context(said)?;
+    let mut launcher = RunningLauncher(command.spawn().with_context(|| format!("cannot start {command:?}"))?);
+    let output = || format!("{command:?} said\n{}", fs::read_to_string(&log).unwrap_or_default());
+    let last = program.await_started(&mut launcher.0).with_context(output)?;
     let (peak_mib, own_mib) = (process_cost::peak_mib(launcher.0.id())?, process_cost::anonymous_mib(launcher.0.id())?);
     let status = launcher.0.wait()?;
-    ensure!(status.success(), "the launcher ended with {status}; {}", said());
-    Ok(Launched { seconds: last.duration_since(begun).unwrap_or_default().as_secs_f64(), peak_mib, own_mib })
+    ensure!(status.success(), "the launcher ended with {status}; {}", output());
+    Ok(LaunchMeasurement { seconds: last.duration_since(begun).unwrap_or_default().as_secs_f64(), peak_mib, own_mib })
 }
 
-/// Ended with its guard; what it has launched ends by itself.
-struct Running(Child);
+/// Killed with its guard; the launched processes end by themselves.
+struct RunningLauncher(Child);
 
-impl Drop for Running {
+impl Drop for RunningLauncher {
     fn drop(&mut self) {
         let _ = self.0.kill().and_then(|()| self.0.wait());
     }

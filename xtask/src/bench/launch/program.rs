@@ -1,6 +1,6 @@
-//! The launched program: it writes down when it was started, stays for a second, and ends well.
+//! The launched program: it records its start, waits for a second, and exits with 0.
 //!
-//! A shell, so that its own start costs next to nothing; what it does cost is measured by [`started_alone`].
+//! It is a shell, so its own start costs almost nothing; [`started_alone`] measures that cost.
 
 use std::fs;
 use std::path::Path;
@@ -56,7 +56,7 @@ impl Program {
     }
 }
 
-/// The seconds that it takes to start all of it with nothing in between.
+/// The seconds that it takes to start all processes without a launcher.
 pub(super) fn started_alone() -> Result<f64> {
     let program = Program::new()?;
     let [shell, arguments @ ..] = program.words()?;
@@ -74,14 +74,14 @@ pub(super) fn started_alone() -> Result<f64> {
     Ok(last.duration_since(begun).unwrap_or_default().as_secs_f64())
 }
 
-/// When the last one was started; `None` before all have said so.
+/// When the last process was started; `None` before all have reported.
 fn last_start(folder: &Path) -> Option<SystemTime> {
     let start = |rank: u32| start(&fs::read_to_string(folder.join(rank.to_string())).ok()?);
     (0..PROCESSES).map(start).collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
-/// What one of the processes wrote. One that is in another world than wanted is not one of them, and a line without its
-/// end is not written yet.
+/// The start time that one process wrote. A process of another world does not count, and a line without its end is not
+/// complete.
 fn start(text: &str) -> Option<SystemTime> {
     let (world, nanos) = text.strip_suffix('\n')?.split_once(' ')?;
     let is_wanted = world.parse() == Ok(PROCESSES);
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_line_of_the_right_world_counts() {
+    fn only_a_complete_line_of_the_right_world_counts() {
         assert_eq!(start("8 1500000000\n"), Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1500)));
         assert_eq!(start("8 15"), None);
         assert_eq!(start("4 1500000000\n"), None);

@@ -1,4 +1,4 @@
-//! A thousand pods of `sleep`: how long they take to start, and what they cost when nothing happens.
+//! A thousand pods of `sleep`: their start time, and their cost while idle.
 
 use std::fs;
 use std::path::Path;
@@ -12,9 +12,9 @@ use crate::bench::process_cost::{cpu_seconds, resident_mib};
 
 const PODS: u32 = 1000;
 const LIMIT: Duration = Duration::from_secs(120);
-/// How long the cluster is watched doing nothing.
+/// How long the idle cluster is measured.
 const IDLE: Duration = Duration::from_secs(10);
-/// The last start is written down before the cluster has heard of it.
+/// The programs record the last start before the cluster has observed it.
 const SETTLE: Duration = Duration::from_secs(3);
 
 const STARTED_MARK: f64 = 20.0;
@@ -29,9 +29,9 @@ pub(super) fn run(flexor: &Path, repeats: u32) -> Result<Vec<Row>> {
     let (mut known, mut ended) = (Vec::new(), Vec::new());
     // It is the same each time, and starts a thousand processes.
     for _ in 0..repeats.min(2) {
-        let place = folder()?;
-        let programs = Programs::in_folder(place.path())?;
-        let run = Run::start(flexor, place.path(), &programs.job("crowd", PODS, "exec sleep 600", false), &[])?;
+        let workdir = folder()?;
+        let programs = Programs::in_folder(workdir.path())?;
+        let run = Run::start(flexor, workdir.path(), &programs.job("crowd", PODS, "exec sleep 600", false), &[])?;
         let starts = programs.await_starts(PODS as usize, LIMIT)?;
         let last = starts.iter().map(|start| start.at).max().unwrap_or_default();
         started.push(last.saturating_sub(run.begun).as_secs_f64());
@@ -65,7 +65,7 @@ fn parent_of(pid: i32) -> Result<i32> {
     Ok(line.trim().parse()?)
 }
 
-/// Memory that nobody else has, in MiB.
+/// Memory that no other process shares, in MiB.
 fn own_mib(pid: i32) -> Result<f64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let line = rollup.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).context("no Private_Dirty")?;

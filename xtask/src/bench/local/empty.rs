@@ -1,5 +1,5 @@
-//! A job of four pods, a master and three workers that do nothing: from the start of `flexor run` until all of them run,
-//! and until its end. What the programs take by hand is subtracted.
+//! A job of four idle pods, a master and three workers: the time from the start of `flexor run` until all of them run,
+//! and until its end. The time of starting the programs by hand is subtracted.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,10 +20,10 @@ pub(super) fn run(flexor: &Path, repeats: u32) -> Result<Vec<Row>> {
     let (mut running, mut ends) = (Vec::new(), Vec::new());
     // The first time fills caches.
     for repeat in 0..=repeats {
-        let place = folder()?;
-        let programs = Programs::in_folder(place.path())?;
+        let workdir = folder()?;
+        let programs = Programs::in_folder(workdir.path())?;
         let alone = by_hand()?;
-        let run = Run::start(flexor, place.path(), &programs.job("empty", WORKERS, "exit 0", true), &[])?;
+        let run = Run::start(flexor, workdir.path(), &programs.job("empty", WORKERS, "exit 0", true), &[])?;
         let begun = run.begun;
         let lasted = run.finish(LIMIT)?;
         let starts = programs.starts()?;
@@ -39,7 +39,7 @@ pub(super) fn run(flexor: &Path, repeats: u32) -> Result<Vec<Row>> {
     ])
 }
 
-/// The seconds that the programs need when nobody looks after them.
+/// The seconds that the programs need without a cluster.
 fn by_hand() -> Result<f64> {
     let begun = Instant::now();
     let mut started = Vec::new();

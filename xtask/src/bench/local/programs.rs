@@ -1,4 +1,4 @@
-//! Programs that write down who they are and when they were started, each into a file of its own.
+//! Programs that record their identity and start time, each in its own file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// What a started program wrote down.
+/// The record of a started program.
 #[derive(Debug, Clone)]
-pub(super) struct Start {
+pub(super) struct ProgramStart {
     /// The name of its pod.
     pub(super) pod: String,
     /// Its process.
@@ -19,7 +19,7 @@ pub(super) struct Start {
     pub(super) at: Duration,
 }
 
-/// The folder into which they write.
+/// The folder for the records.
 pub(super) struct Programs {
     folder: PathBuf,
 }
@@ -31,7 +31,7 @@ impl Programs {
         Ok(Programs { folder })
     }
 
-    /// A TorchElastic job of so many of them, which then do this. Without a master nothing else runs.
+    /// A TorchElastic job of this many programs, which then run this. Without a master nothing else runs.
     pub(super) fn job(&self, name: &str, replicas: u32, then: &str, with_master: bool) -> Value {
         let folder = self.folder.display();
         // Two dollar signs are one to Kubernetes.
@@ -59,7 +59,7 @@ impl Programs {
     }
 
     /// All starts so far.
-    pub(super) fn starts(&self) -> Result<Vec<Start>> {
+    pub(super) fn starts(&self) -> Result<Vec<ProgramStart>> {
         let mut starts = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -72,8 +72,8 @@ impl Programs {
         Ok(starts)
     }
 
-    /// Waits until so many have been started, and gives them.
-    pub(super) fn await_starts(&self, count: usize, limit: Duration) -> Result<Vec<Start>> {
+    /// Waits until this many have been started, and returns them.
+    pub(super) fn await_starts(&self, count: usize, limit: Duration) -> Result<Vec<ProgramStart>> {
         let begun = Instant::now();
         loop {
             let starts = self.starts()?;
@@ -89,8 +89,8 @@ impl Programs {
     }
 }
 
-fn read(text: &str) -> Option<Start> {
+fn read(text: &str) -> Option<ProgramStart> {
     let mut words = text.split_whitespace();
     let (pod, pid) = (words.next()?.to_owned(), words.next()?.parse().ok()?);
-    Some(Start { pod, pid, at: Duration::from_nanos(words.next()?.parse().ok()?) })
+    Some(ProgramStart { pod, pid, at: Duration::from_nanos(words.next()?.parse().ok()?) })
 }

@@ -1,4 +1,4 @@
-//! One `flexor run` in a folder of its own, ended with it.
+//! One `flexor run` in its own folder, which ends with its guard.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(super) struct Run {
     pub(super) begun: Duration,
 }
 
-/// A folder for a run and what it leaves.
+/// A folder for a run and its outputs.
 pub(super) fn folder() -> Result<TempDir> {
     tempfile::tempdir().context("cannot make a folder for a cluster")
 }
@@ -41,7 +41,7 @@ impl Run {
         self.child.id()
     }
 
-    /// A verb against its cluster. What it prints.
+    /// Runs a command against its cluster; returns its output.
     pub(super) fn verb(&self, words: &[&str]) -> Result<String> {
         let mut command = Command::new(&self.flexor);
         let output = command.args(words).args(["--state-dir", "home"]).current_dir(&self.folder).output()?;
@@ -63,7 +63,7 @@ impl Run {
         Ok(())
     }
 
-    /// Waits for its end, which must be good. The seconds that it lasted.
+    /// Waits for its successful end; returns its duration in seconds.
     pub(super) fn finish(mut self, limit: Duration) -> Result<f64> {
         let until = Instant::now() + limit;
         loop {

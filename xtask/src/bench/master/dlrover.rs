@@ -10,7 +10,7 @@ use crate::bench::dlrover_master::{DlroverClient, DlroverMaster, Pickles};
 use crate::bench::load::{self, Lane, Load, OUTSTANDING};
 use crate::bench::sessions::NODES_PER_CONNECTION;
 
-/// One run against a new master in which all nodes have joined.
+/// One run against a new master after all nodes have joined.
 pub(super) async fn run(dlrover: &Dlrover, nodes: usize) -> Result<Load> {
     let pickles = Arc::new(Pickles::make(dlrover, nodes)?);
     let master = DlroverMaster::start(dlrover, nodes)?;

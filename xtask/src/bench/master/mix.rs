@@ -1,9 +1,10 @@
-//! What the nodes of a running job say, in turn: a heartbeat, a value stored, a value read, the world asked for.
+//! The messages of the nodes of a running job, in rotation: a heartbeat, a stored value, a read value, a query for the
+//! world.
 
 use flexor_wire::master::v1 as wire;
 use wire::request::Op;
 
-/// What a node says.
+/// A message of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Message {
     Beat,
@@ -24,7 +25,7 @@ pub(super) enum Acknowledged {
 const VALUE: &[u8] = b"10.0.0.1:29500";
 
 impl Message {
-    /// What is said at this turn.
+    /// The message for this turn.
     pub(super) fn at(turn: usize) -> Message {
         [Message::Beat, Message::Set, Message::Get, Message::Poll][turn % 4]
     }

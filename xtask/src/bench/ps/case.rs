@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::keys::Keys;
 
-/// What is asked of a server, and by how many.
+/// The requests to a server, and the number of clients.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
     pub(super) dim: u32,
@@ -35,7 +35,7 @@ impl Case {
 }
 
 impl Optimizer {
-    /// As both servers are told it.
+    /// The form in which both servers take it.
     pub(super) fn arguments(self) -> (&'static str, &'static str) {
         match self {
             Self::Sgd => ("SGD", "learning_rate=0.1;momentum=0.0;nesterov=False;"),

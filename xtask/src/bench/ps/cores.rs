@@ -1,4 +1,4 @@
-//! Load and servers on cores of their own, so that rows per second are those of the server.
+//! Pins load and servers to separate cores, so that rows per second measure the server.
 
 use std::num::NonZero;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! ElasticDL's released parameter server, from its package on PyPI.
 //!
-//! It wants to be in a cluster: without a token of a service account it ends at once. So it runs in a mount namespace of
-//! its own, where there is one that opens nothing.
+//! It expects to be in a cluster: without a service-account token it ends at once. It therefore runs in its own mount
+//! namespace with a dummy token.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,12 +13,12 @@ use flexor_testbed::cache_dir;
 use nix::unistd::Uid;
 
 use super::case::Case;
-use super::our_server::{Running, free_port};
+use super::our_server::{RunningServer, free_port};
 use super::side::Programs;
 
 pub(super) const NAME: &str = "ElasticDL 0.2.0rc3";
 
-/// What pip is to get, and nothing else.
+/// The only package that pip installs.
 const PACKAGE: &str =
     "elasticdl==0.2.0rc3 --hash=sha256:f3673411fad8658ccd726e1a79eda13dff1ab50e49ddf5714c21a5030978e2f6\n";
 
@@ -53,13 +53,13 @@ pub(super) fn ensure() -> Result<PathBuf> {
 /// Runs a step of an installation to its end.
 pub(super) fn run(command: &mut Command, hint: &str) -> Result<()> {
     let done = command.output().with_context(|| format!("cannot start {command:?}"))?;
-    let said = String::from_utf8_lossy(&done.stderr);
-    ensure!(done.status.success(), "{command:?} failed; {hint}\n{}", said.trim());
+    let printed = String::from_utf8_lossy(&done.stderr);
+    ensure!(done.status.success(), "{command:?} failed; {hint}\n{}", printed.trim());
     Ok(())
 }
 
 /// Starts it, without a master.
-pub(super) fn start(programs: &Programs, case: &Case) -> Result<Running> {
+pub(super) fn start(programs: &Programs, case: &Case) -> Result<RunningServer> {
     let (port, (opt_type, opt_args)) = (free_port()?, case.optimizer.arguments());
     let mut command = programs.cores.command("unshare");
     if !Uid::effective().is_root() {
@@ -71,5 +71,5 @@ pub(super) fn start(programs: &Programs, case: &Case) -> Result<Running> {
     command.arg(format!("-opt_type={opt_type}")).arg(format!("-opt_args={opt_args}"));
     command.env("MY_POD_IP", "127.0.0.1");
     command.env("KUBERNETES_SERVICE_HOST", "127.0.0.1").env("KUBERNETES_SERVICE_PORT", "1");
-    Running::start(&mut command, port)
+    RunningServer::start(&mut command, port)
 }

@@ -1,4 +1,4 @@
-//! Which rows are asked for.
+//! The keys of the requested rows.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -40,7 +40,7 @@ impl Keys {
             });
             match self {
                 Self::Uniform => drawn.filter(|key| met.insert(*key)).take(batch).collect(),
-                // What is drawn twice stands once, so that these are shorter.
+                // Duplicates are removed, so these requests are shorter.
                 Self::Skewed => drawn.take(batch).filter(|key| met.insert(*key)).collect(),
             }
         };
@@ -53,7 +53,7 @@ pub(super) fn present(batch: usize, client: usize, clients: usize) -> Vec<Vec<i6
     shares(0, PRESENT, batch, client, clients)
 }
 
-/// Rows that nobody has asked for.
+/// Rows that do not exist yet.
 pub(super) fn new(batch: usize, client: usize, clients: usize) -> Vec<Vec<i64>> {
     shares(0, NEW, batch, client, clients)
 }
@@ -63,7 +63,7 @@ fn shares(first: u64, count: u64, batch: usize, client: usize, clients: usize) -
     starts.map(|start| (start as i64..(start + batch as u64).min(first + count) as i64).collect()).collect()
 }
 
-/// Numbers that look random and are the same every time.
+/// Pseudo-random numbers with a fixed seed.
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! Letting clients ask, and what that costs the server.
+//! Runs clients against a server and measures throughput and the server's CPU time.
 
 use std::fmt;
 use std::future::Future;
@@ -25,32 +25,31 @@ pub(super) trait Lane: Send {
 /// The clients of a phase.
 pub(super) type Lanes = Vec<Box<dyn Lane>>;
 
-/// What was measured.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Measured {
+pub(super) struct Measurement {
     pub(super) rows_per_second: f64,
     /// Microseconds of the server's CPU for each row.
     pub(super) cpu_micros: f64,
 }
 
-impl fmt::Display for Measured {
+impl fmt::Display for Measurement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} M rows/s ({:.3} us)", self.rows_per_second / 1e6, self.cpu_micros)
     }
 }
 
-/// Each client does what it has to do once; a slow server is not waited for to the end.
-pub(super) async fn until_done(lanes: Lanes, pid: u32) -> Result<Measured> {
+/// Each client makes its requests once; a slow server is cut off at a time limit.
+pub(super) async fn until_done(lanes: Lanes, pid: u32) -> Result<Measurement> {
     Ok(drive(lanes, pid, MOST).await?.0)
 }
 
 /// Each client asks again and again.
-pub(super) async fn for_a_while(lanes: Lanes, pid: u32) -> Result<Measured> {
+pub(super) async fn for_a_while(lanes: Lanes, pid: u32) -> Result<Measurement> {
     let (_, lanes) = drive(lanes, pid, WARM_UP).await?;
     Ok(drive(lanes, pid, MEASURED).await?.0)
 }
 
-async fn drive(lanes: Lanes, pid: u32, most: Duration) -> Result<(Measured, Lanes)> {
+async fn drive(lanes: Lanes, pid: u32, most: Duration) -> Result<(Measurement, Lanes)> {
     let (began, cpu) = (Instant::now(), cpu_seconds(pid)?);
     let mut tasks = JoinSet::new();
     for mut lane in lanes {
@@ -74,5 +73,5 @@ async fn drive(lanes: Lanes, pid: u32, most: Duration) -> Result<(Measured, Lane
     }
     ensure!(rows > 0, "the server answered nothing");
     let (seconds, cpu) = (began.elapsed().as_secs_f64(), cpu_seconds(pid)? - cpu);
-    Ok((Measured { rows_per_second: rows as f64 / seconds, cpu_micros: cpu * 1e6 / rows as f64 }, lanes))
+    Ok((Measurement { rows_per_second: rows as f64 / seconds, cpu_micros: cpu * 1e6 / rows as f64 }, lanes))
 }

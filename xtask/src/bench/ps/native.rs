@@ -1,4 +1,4 @@
-//! Our own API: a master, a server, and clients as workers have them.
+//! Our native API: a master, a server, and clients as workers have them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use flexor_ps::spec::{Initializer, ModelSpec, Optimizer, TableSpec};
 use super::case::Case;
 use super::keys;
 use super::measure::{Lane, Lanes};
-use super::our_server::Running;
+use super::our_server::RunningServer;
 use super::side::{Phase, Programs};
 use crate::bench::our_master::{Disk, OurMaster};
 
@@ -24,10 +24,10 @@ const PRESENT: TableId = TableId(1);
 
 /// A server with its master.
 pub(super) struct Native {
-    server: Running,
+    server: RunningServer,
     master: OurMaster,
     case: Case,
-    /// Every push is a batch of its own.
+    /// Every push is a separate batch.
     pushed: Arc<AtomicU64>,
 }
 
@@ -36,11 +36,11 @@ impl Native {
         let master = OurMaster::start(&programs.flexor, 1, Disk::AsItIs)?;
         let mut command = programs.cores.command(&programs.flexor);
         command.args(["ps", "--master", master.grpc(), "--name", "ps-0", "--listen", "127.0.0.1:0"]);
-        let server = Running::start(&mut command, 0)?;
+        let server = RunningServer::start(&mut command, 0)?;
         let native = Self { server, master, case: *case, pushed: Arc::default() };
         // Once the first pull is answered the server has all partitions.
         let mut client = native.connect().await?;
-        client.pull(&[(PRESENT, &[0])], PullFor::Looking, &mut Vec::new()).await?;
+        client.pull(&[(PRESENT, &[0])], PullFor::Evaluation, &mut Vec::new()).await?;
         Ok(native)
     }
 
@@ -65,11 +65,11 @@ impl Native {
         let mut lanes = Lanes::new();
         for client in 0..clients {
             let (work, repeats, requests) = match phase {
-                Phase::FirstTouch => (Work::Pull(NEW), false, keys::new(batch, client, clients)),
-                Phase::Fill => (Work::Pull(PRESENT), false, keys::present(batch, client, clients)),
-                Phase::Pull => (Work::Pull(PRESENT), true, keys.requests(batch, client)),
-                Phase::Push => (Work::Push, true, keys.requests(batch, client)),
-                Phase::PushAll => (Work::Push, false, keys::present(batch, client, clients)),
+                Phase::FirstTouch => (Operation::Pull(NEW), false, keys::new(batch, client, clients)),
+                Phase::Fill => (Operation::Pull(PRESENT), false, keys::present(batch, client, clients)),
+                Phase::Pull => (Operation::Pull(PRESENT), true, keys.requests(batch, client)),
+                Phase::Push => (Operation::Push, true, keys.requests(batch, client)),
+                Phase::PushAll => (Operation::Push, false, keys::present(batch, client, clients)),
             };
             let most = requests.iter().map(Vec::len).max().unwrap_or(0);
             let unsigned = |keys: Vec<i64>| keys.into_iter().map(i64::cast_unsigned).collect();
@@ -89,14 +89,14 @@ impl Native {
 }
 
 #[derive(Clone, Copy)]
-enum Work {
+enum Operation {
     Pull(TableId),
     Push,
 }
 
 struct Worker {
     client: Client,
-    work: Work,
+    work: Operation,
     repeats: bool,
     requests: Vec<Vec<u64>>,
     gradients: Vec<f32>,
@@ -108,13 +108,13 @@ struct Worker {
 impl Lane for Worker {
     fn ask(&mut self, turn: usize) -> Pin<Box<dyn Future<Output = Result<Option<u64>>> + Send + '_>> {
         Box::pin(async move {
-            let place = if self.repeats { turn % self.requests.len() } else { turn };
-            let Some(keys) = self.requests.get(place) else { return Ok(None) };
+            let index = if self.repeats { turn % self.requests.len() } else { turn };
+            let Some(keys) = self.requests.get(index) else { return Ok(None) };
             match self.work {
-                Work::Pull(table) => {
+                Operation::Pull(table) => {
                     self.client.pull(&[(table, keys)], PullFor::Training, &mut self.pulled).await?;
                 }
-                Work::Push => {
+                Operation::Push => {
                     let first = self.pushed.fetch_add(1, Ordering::Relaxed);
                     let batch = BatchId { dataset: 0, epoch: 0, first, len: 1 };
                     let rows = [(PRESENT, &keys[..], &self.gradients[..keys.len() * self.dim])];
@@ -124,7 +124,7 @@ impl Lane for Worker {
                             learning_rate: 0.0,
                             rows: &rows,
                             variables: &[],
-                            in_step: None,
+                            rewind_epoch: None,
                             non_finite: NonFinite::Refuse,
                         })
                         .await?;

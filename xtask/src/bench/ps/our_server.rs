@@ -1,4 +1,4 @@
-//! A server as a process that ends with its owner, and ours as one.
+//! A server process that ends with its owner, and how ours is started.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -9,12 +9,12 @@ use super::case::Case;
 use super::side::Programs;
 
 /// A running server.
-pub(super) struct Running {
+pub(super) struct RunningServer {
     process: Child,
     port: u16,
 }
 
-impl Running {
+impl RunningServer {
     /// Starts a program that will serve at this port.
     pub(super) fn start(command: &mut Command, port: u16) -> Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -31,23 +31,23 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         let _ = self.process.kill().and_then(|()| self.process.wait());
     }
 }
 
-/// A port that nobody has at the moment: ElasticDL's server takes none that it is not told.
+/// A port that is free at the moment: ElasticDL's server cannot choose one itself.
 pub(super) fn free_port() -> Result<u16> {
     let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free")?;
     Ok(socket.local_addr()?.port())
 }
 
-/// Our server, in the place of ElasticDL's.
-pub(super) fn start(programs: &Programs, case: &Case) -> Result<Running> {
+/// Starts our server with ElasticDL's protocol.
+pub(super) fn start(programs: &Programs, case: &Case) -> Result<RunningServer> {
     let (port, (opt_type, opt_args)) = (free_port()?, case.optimizer.arguments());
     let mut command = programs.cores.command(&programs.flexor);
     command.args(["ps", "--elasticdl", "--use-async", "--opt-type", opt_type, "--opt-args", opt_args]);
     command.args(["--listen", &format!("127.0.0.1:{port}")]);
-    Running::start(&mut command, port)
+    RunningServer::start(&mut command, port)
 }

@@ -1,12 +1,12 @@
 //! PaddlePaddle's parameter server, from its package on PyPI: `BrpcPsServer` with tables in memory.
 //!
-//! Its process is Python only until it serves. It is not asked by its own trainer, which is a Python program, merges
-//! pushes and does not wait for them, but by the same kind of load as the others ([`brpc`]): calls made before the clock
-//! runs, one of each client under way, and a push is answered when it has been applied. So its figures have neither
-//! Python nor fleet in them.
+//! Its process is Python only until it serves. Its own trainer is not the client: that is a Python program that merges
+//! pushes and does not wait for them. The same kind of load as for the others ([`brpc`]) drives it: calls made before
+//! the clock starts, one per client in flight, and a push is answered when it has been applied. Its figures therefore
+//! contain neither Python nor fleet.
 //!
-//! A pull of rows that are not there is answered with zeros and makes nothing: a row is made, and its weights are drawn,
-//! by its first push. So that is its first touch here.
+//! A pull of missing rows returns zeros and creates nothing. The first push creates a row and draws its weights, so
+//! that push is its first touch here.
 
 mod brpc;
 mod installed;
@@ -26,7 +26,7 @@ use self::tables::{NEW, PRESENT};
 use super::case::Case;
 use super::keys;
 use super::measure::{Lane, Lanes};
-use super::our_server::{Running, free_port};
+use super::our_server::{RunningServer, free_port};
 use super::side::{Phase, Programs};
 
 pub(super) const NAME: &str = "PaddlePaddle 2.6.2";
@@ -40,7 +40,7 @@ const PUSH: u32 = 3;
 
 /// A running server.
 pub(super) struct Paddle {
-    server: Running,
+    server: RunningServer,
     case: Case,
 }
 
@@ -49,7 +49,7 @@ impl Paddle {
         let port = free_port()?;
         let mut command = programs.paddle.python(&programs.cores);
         command.args(["-c", SERVER, &port.to_string(), &case.clients.to_string(), &tables::description(case)]);
-        let paddle = Self { server: Running::start(&mut command, port)?, case: *case };
+        let paddle = Self { server: RunningServer::start(&mut command, port)?, case: *case };
         paddle.serves().await?;
         Ok(paddle)
     }
@@ -88,7 +88,7 @@ impl Paddle {
 
     fn pull(&self, keys: &[i64]) -> Call {
         let request = PsRequest { command: PULL, table: Some(PRESENT), params: vec![count(keys)], data: None };
-        // For training; the keys; how often each was met.
+        // The training flag; the keys; the number of occurrences of each.
         let mut attachment = vec![1];
         attachment.extend(keys.iter().flat_map(|key| key.to_le_bytes()));
         attachment.extend(std::iter::repeat_n(1_u32.to_le_bytes(), keys.len()).flatten());
@@ -129,8 +129,8 @@ struct Client {
 impl Lane for Client {
     fn ask(&mut self, turn: usize) -> Pin<Box<dyn Future<Output = Result<Option<u64>>> + Send + '_>> {
         Box::pin(async move {
-            let place = if self.repeats { turn % self.calls.len() } else { turn };
-            let Some(call) = self.calls.get(place) else { return Ok(None) };
+            let index = if self.repeats { turn % self.calls.len() } else { turn };
+            let Some(call) = self.calls.get(index) else { return Ok(None) };
             self.connection.ask(&call.bytes, call.answer).await?;
             Ok(Some(call.rows))
         })

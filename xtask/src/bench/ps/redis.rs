@@ -1,7 +1,7 @@
-//! Redis, with a value for each row: what a store of embeddings costs that knows no optimizer.
+//! Redis with one value per row: the cost of an embedding store without an optimizer.
 //!
-//! A pull is MGET, a push is MSET of the rows (in the place of the client's own update), both in commands of a thousand
-//! keys, all of a request sent at once. There are no files.
+//! A pull is MGET; a push is MSET of the rows, which stands for the client's own update. Both use commands of a
+//! thousand keys and pipeline all commands of a request. Redis writes no files.
 
 use std::fs;
 use std::future::Future;
@@ -18,13 +18,13 @@ use tokio::net::TcpStream;
 
 use super::case::Case;
 use super::measure::{Lane, Lanes};
-use super::our_server::{Running, free_port};
+use super::our_server::{RunningServer, free_port};
 use super::side::{Phase, Programs};
 use super::{go_server, keys};
 
 pub(super) const NAME: &str = "Redis 7";
 
-/// Debian's packages with what they need.
+/// Debian's packages with their dependencies.
 const PACKAGES: [&str; 4] = ["redis-server", "redis-tools", "libjemalloc2", "liblzf1"];
 /// Keys of a command.
 const TOGETHER: usize = 1000;
@@ -59,7 +59,7 @@ pub(super) fn ensure() -> Result<Installed> {
 
 /// A running Redis.
 pub(super) struct Redis {
-    server: Running,
+    server: RunningServer,
     case: Case,
 }
 
@@ -70,7 +70,7 @@ impl Redis {
         let mut command = programs.cores.command(installed.folder.join("usr/bin/redis-server"));
         command.env("LD_LIBRARY_PATH", library);
         command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &port.to_string()]);
-        let redis = Self { server: Running::start(&mut command, port)?, case: *case };
+        let redis = Self { server: RunningServer::start(&mut command, port)?, case: *case };
         redis.connect().await?;
         Ok(redis)
     }
@@ -94,7 +94,7 @@ impl Redis {
         let Case { batch, clients, keys, .. } = self.case;
         let mut lanes = Lanes::new();
         for client in 0..clients {
-            // New rows stand behind those that are there.
+            // New rows follow the existing ones.
             let new =
                 |batches: Vec<Vec<i64>>| batches.into_iter().map(|keys| keys.into_iter().map(|key| !key).collect());
             let (repeats, requests): (bool, Vec<Request>) = match phase {
@@ -170,11 +170,11 @@ struct Client {
 impl Lane for Client {
     fn ask(&mut self, turn: usize) -> Pin<Box<dyn Future<Output = Result<Option<u64>>> + Send + '_>> {
         Box::pin(async move {
-            let place = if self.repeats { turn % self.requests.len() } else { turn };
-            let Some(request) = self.requests.get(place) else { return Ok(None) };
+            let index = if self.repeats { turn % self.requests.len() } else { turn };
+            let Some(request) = self.requests.get(index) else { return Ok(None) };
             self.answer.resize(request.answer, 0);
             let (mut from, mut to) = self.stream.split();
-            // Both at once: Redis answers while it is still being told.
+            // Both at once: Redis answers while it still receives the request.
             let (sent, answered) = tokio::join!(to.write_all(&request.bytes), from.read_exact(&mut self.answer));
             sent?;
             answered?;

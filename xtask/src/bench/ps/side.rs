@@ -13,7 +13,7 @@ use super::{go_server, native, our_server, paddle, redis};
 use crate::compile;
 use crate::tree::project_root;
 
-/// Who plays.
+/// A side of the race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     /// `flexor ps --elasticdl`.
@@ -26,7 +26,7 @@ pub(super) enum Side {
     Paddle,
 }
 
-/// What clients do.
+/// The kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Ask for rows that are not there.
@@ -55,7 +55,7 @@ impl Programs {
             go_server: go_server::ensure()?,
             redis: redis::ensure()?,
             paddle: paddle::Installed::ensure()?,
-            // Last, because what is built has all cores.
+            // Last, because builds use all cores.
             cores: cores::divide()?,
         })
     }
@@ -63,7 +63,7 @@ impl Programs {
 
 /// A server that runs, and its clients.
 pub(super) enum Store {
-    /// Ours or ElasticDL's: they are told the same.
+    /// Ours or ElasticDL's: they get the same requests.
     Wire(WireLoad),
     Native(native::Native),
     Redis(redis::Redis),

@@ -1,4 +1,4 @@
-//! The load of ElasticDL's wire, the same for both servers: requests as bytes, answers counted and thrown away.
+//! The load on ElasticDL's wire protocol, the same for both servers: requests as bytes, answers counted and discarded.
 
 mod connection;
 
@@ -16,7 +16,7 @@ use self::connection::{Connection, framed};
 use super::case::Case;
 use super::keys;
 use super::measure::{Lane, Lanes};
-use super::our_server::Running;
+use super::our_server::RunningServer;
 use super::side::Phase;
 
 /// Rows that are drawn when they are first asked for.
@@ -28,15 +28,15 @@ const PUSH: &str = "/proto.Pserver/push_gradients";
 /// How often a server is asked whether it serves, every 25 ms.
 const TRIES: u32 = 200;
 
-/// A server and who asks it.
+/// A server and its clients.
 pub(super) struct WireLoad {
-    server: Running,
+    server: RunningServer,
     case: Case,
 }
 
 impl WireLoad {
-    /// Waits until the server serves, and tells it the tables.
-    pub(super) async fn new(server: Running, case: &Case) -> Result<Self> {
+    /// Waits until the server serves, and creates the tables.
+    pub(super) async fn new(server: RunningServer, case: &Case) -> Result<Self> {
         let load = Self { server, case: *case };
         let info = |name: &str, initializer: &str| wire::EmbeddingTableInfo {
             name: name.to_owned(),
@@ -125,8 +125,8 @@ struct Client {
 impl Lane for Client {
     fn ask(&mut self, turn: usize) -> Pin<Box<dyn Future<Output = Result<Option<u64>>> + Send + '_>> {
         Box::pin(async move {
-            let place = if self.repeats { turn % self.requests.len() } else { turn };
-            let Some((rows, request)) = self.requests.get(place).cloned() else { return Ok(None) };
+            let index = if self.repeats { turn % self.requests.len() } else { turn };
+            let Some((rows, request)) = self.requests.get(index).cloned() else { return Ok(None) };
             self.connection.ask(request, rows as usize * self.row_bytes).await?;
             Ok(Some(rows))
         })

@@ -1,4 +1,4 @@
-//! What happens to the servers while workers are at work, and what the workers notice of it.
+//! The changes of the servers under load, and their effect on the workers.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,16 +11,16 @@ use super::finish_data;
 use super::load::{Calls, Load};
 use crate::bench::fleet::Fleet;
 
-/// How long the load is measured before something happens; and until then it warms up.
+/// How long the load is measured before the change, and how long it warms up before that.
 const BEFORE: Duration = Duration::from_secs(3);
 const WARM_UP: Duration = Duration::from_millis(500);
-/// How long it goes on after that, so that calls that had to wait are answered.
+/// How long the load continues afterwards, so that delayed calls are answered.
 const AFTER: Duration = Duration::from_millis(500);
-/// How long a snapshot is held, and what each server may put aside for it: everything it has, if it must be.
+/// How long a snapshot is held, and how much each server may set aside for it: everything it has, if necessary.
 const HELD: Duration = Duration::from_secs(3);
 const ROOM: u64 = 2 << 30;
 
-/// What happens.
+/// A change of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Add,
@@ -30,8 +30,8 @@ pub(super) enum Change {
     Snapshot,
 }
 
-/// What workers noticed.
-pub(super) struct Noticed {
+/// The effect of a change on the workers.
+pub(super) struct Disturbance {
     /// The longest that one of them waited for an answer, in seconds.
     pub(super) stall: f64,
     /// Rows per second before, and while it happened.
@@ -42,8 +42,8 @@ pub(super) struct Noticed {
 }
 
 impl Change {
-    /// Lets it happen to a fleet whose workers are at work, and tells what they noticed.
-    pub(super) async fn happen(self, fleet: &mut Fleet, load: &Arc<Load>) -> Result<Noticed> {
+    /// Makes the change in a fleet under load, and returns its effect on the workers.
+    pub(super) async fn happen(self, fleet: &mut Fleet, load: &Arc<Load>) -> Result<Disturbance> {
         let at_work = load.begin(fleet.master()).await?;
         tokio::time::sleep(WARM_UP).await;
         let start = Instant::now();
@@ -54,9 +54,9 @@ impl Change {
         tokio::time::sleep(AFTER).await;
         let calls = at_work.end().await?;
         fleet.dismiss().await?;
-        let noticed = self.noticed(&calls, start..began, began..ended)?;
+        let disturbance = self.disturbance(&calls, start..began, began..ended)?;
         eprintln!("{self}: {maps} maps");
-        Ok(noticed)
+        Ok(disturbance)
     }
 
     async fn carry_out(self, fleet: &mut Fleet) -> Result<()> {
@@ -66,7 +66,7 @@ impl Change {
             Self::Remove => fleet.let_leave("ps-2").await?,
             Self::Checkpoint => {
                 finish_data(fleet.master(), "second").await?;
-                ensure!(Load::connect(fleet.master()).await?.save().await?, "there is data that nobody has learnt");
+                ensure!(Load::connect(fleet.master()).await?.save().await?, "the data is not finished");
                 return Ok(());
             }
             Self::Snapshot => {
@@ -79,10 +79,10 @@ impl Change {
         fleet.settled().await
     }
 
-    fn noticed(self, calls: &Calls, before: Range<Instant>, meanwhile: Range<Instant>) -> Result<Noticed> {
+    fn disturbance(self, calls: &Calls, before: Range<Instant>, meanwhile: Range<Instant>) -> Result<Disturbance> {
         let usual = calls.longest(&before).context("nothing was answered before")?;
         let longest = calls.longest(&meanwhile).context("nothing was answered meanwhile")?;
-        let noticed = Noticed {
+        let disturbance = Disturbance {
             stall: longest.took().as_secs_f64(),
             before: calls.rows_per_second(&before),
             meanwhile: calls.rows_per_second(&meanwhile),
@@ -91,16 +91,16 @@ impl Change {
         eprintln!(
             "{self}: {:.2} s, {:.2} M rows/s before and {:.2} M meanwhile; longest call a {:?} of {:.0} ms, begun after \
              {:.2} s; before it was a {:?} of {:.0} ms",
-            noticed.took,
-            noticed.before / 1e6,
-            noticed.meanwhile / 1e6,
+            disturbance.took,
+            disturbance.before / 1e6,
+            disturbance.meanwhile / 1e6,
             longest.what,
-            1e3 * noticed.stall,
+            1e3 * disturbance.stall,
             longest.began.saturating_duration_since(meanwhile.start).as_secs_f64(),
             usual.what,
             1e3 * usual.took().as_secs_f64()
         );
-        Ok(noticed)
+        Ok(disturbance)
     }
 }
 

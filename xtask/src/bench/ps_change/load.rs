@@ -1,4 +1,4 @@
-//! Workers that do nothing but pull and push rows, and a record of every call.
+//! Workers that only pull and push rows, and a record of every call.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) const WORKERS: u64 = 2;
 /// Rows of a batch.
 pub(super) const BATCH: u64 = 10_000;
 const DIM: usize = 16;
-/// What a row takes: its key, its step, its weights and twice as much for Adam.
+/// The size of a row: its key, its step, its weights and twice as much for Adam.
 pub(super) const ROW_BYTES: u64 = 8 + 4 + 3 * 4 * DIM as u64;
 const TABLE: TableId = TableId(0);
 /// A dataset that the master does not know, so that it closes none of its batches.
@@ -29,26 +29,25 @@ const STRIDE: u64 = 1_000_003;
 /// One call of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
-    pub(super) what: What,
+    pub(super) what: CallKind,
     pub(super) began: Instant,
     pub(super) ended: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum CallKind {
     Pull,
     Push,
 }
 
-/// What all workers share.
+/// The state that all workers share.
 pub(super) struct Load {
     rows: u64,
-    /// Every push is a batch of its own.
+    /// Every push is a separate batch.
     pushed: AtomicU64,
 }
 
-/// Workers at work.
-pub(super) struct AtWork {
+pub(super) struct RunningWorkers {
     stop: Arc<AtomicBool>,
     workers: JoinSet<Result<Vec<Call>>>,
 }
@@ -57,7 +56,7 @@ pub(super) struct AtWork {
 pub(super) struct Calls(Vec<Call>);
 
 impl Load {
-    /// A load on a table of so many rows.
+    /// A load on a table of this many rows.
     pub(super) fn of(rows: u64) -> Arc<Self> {
         Arc::new(Self { rows, pushed: AtomicU64::new(0) })
     }
@@ -90,13 +89,13 @@ impl Load {
     }
 
     /// Sets the workers to work. They connect first.
-    pub(super) async fn begin(self: &Arc<Self>, master: &str) -> Result<AtWork> {
+    pub(super) async fn begin(self: &Arc<Self>, master: &str) -> Result<RunningWorkers> {
         let (stop, mut workers) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
         for worker in 0..WORKERS {
             let client = Self::connect(master).await?;
             workers.spawn(Arc::clone(self).work(worker, client, Arc::clone(&stop)));
         }
-        Ok(AtWork { stop, workers })
+        Ok(RunningWorkers { stop, workers })
     }
 
     async fn work(self: Arc<Self>, worker: u64, mut client: Client, stop: Arc<AtomicBool>) -> Result<Vec<Call>> {
@@ -115,18 +114,18 @@ impl Load {
                 learning_rate: 0.0,
                 rows: &[(TABLE, &keys, &gradients)],
                 variables: &[],
-                in_step: None,
+                rewind_epoch: None,
                 non_finite: NonFinite::Refuse,
             };
             client.push(&push).await?;
-            calls.push(Call { what: What::Pull, began, ended: between });
-            calls.push(Call { what: What::Push, began: between, ended: Instant::now() });
+            calls.push(Call { what: CallKind::Pull, began, ended: between });
+            calls.push(Call { what: CallKind::Push, began: between, ended: Instant::now() });
         }
         Ok(calls)
     }
 }
 
-impl AtWork {
+impl RunningWorkers {
     /// Ends the work, each worker with its next batch.
     pub(super) async fn end(mut self) -> Result<Calls> {
         self.stop.store(true, Ordering::Relaxed);
@@ -139,7 +138,7 @@ impl AtWork {
 }
 
 impl Calls {
-    /// The longest call of those that were under way at some time of this.
+    /// The longest call that overlaps this period.
     pub(super) fn longest(&self, time: &Range<Instant>) -> Option<Call> {
         let touches = |call: &&Call| call.ended > time.start && call.began < time.end;
         self.0.iter().filter(touches).max_by_key(|call| call.took()).copied()
@@ -176,7 +175,7 @@ mod tests {
     fn a_call_counts_for_all_the_time_it_was_under_way() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let call = |began, ended| Call { what: What::Pull, began: at(began), ended: at(ended) };
+        let call = |began, ended| Call { what: CallKind::Pull, began: at(began), ended: at(ended) };
         let calls = Calls(vec![call(0, 10), call(10, 400), call(400, 420)]);
         assert_eq!(calls.longest(&(at(100)..at(200))).unwrap().took(), Duration::from_millis(390));
         assert_eq!(calls.longest(&(at(401)..at(410))).unwrap().took(), Duration::from_millis(20));

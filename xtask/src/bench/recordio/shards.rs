@@ -1,4 +1,4 @@
-//! Shards as ElasticDL's tools write them, and the ranges that are read of them.
+//! Shards as ElasticDL's tools write them, and the ranges to read.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ fn path(folder: &Path, shard: u64) -> PathBuf {
 pub(super) fn scattered(shards: u64, size: u64) -> Vec<u64> {
     let in_shard = RECORDS / size;
     let total = shards * in_shard;
-    // 7,919 is a prime that divides no number of ranges here, so that each range comes once.
+    // 7,919 is a prime that divides no number of ranges here, so each range occurs once.
     (0..total).map(|at| (at * 7919) % total * size).collect()
 }
 

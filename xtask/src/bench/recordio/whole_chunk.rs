@@ -1,5 +1,5 @@
-//! Reads a range as the original does: the chunk is read, checksummed and decompressed whole, its records are made one by
-//! one, and those that are wanted are taken.
+//! Reads a range as ElasticDL's reader does: it reads, checksums and decompresses the whole chunk, decodes its records
+//! one by one, and takes the range.
 
 use std::io::Read;
 use std::ops::Range;

@@ -1,34 +1,33 @@
-//! A side of ours, whom it is measured against, and the marks it has to keep: the rows of the result.
+//! One of our sides, its peers, and its marks: the rows of the result.
 
 use anyhow::Result;
 
-use super::Played;
+use super::ScenarioRun;
 use super::scenario::{Cause, Marks, Scenario};
 use super::side::Side;
 use crate::bench::row::Row;
 
 /// One side of ours against its peers.
 pub(super) struct Contest<'a> {
-    /// What stands before its metrics.
+    /// The prefix of its metrics.
     prefix: &'static str,
     ours: &'a Side,
     peers: &'a [Side],
     mark: fn(&Marks) -> f64,
-    counts: &'static [Count],
-    /// What it is played with.
+    counts: &'static [Counter],
     scenarios: Vec<&'a Scenario>,
 }
 
-/// Something that is counted over all scenarios and repeats, and of which the most is told.
-struct Count {
+/// A count over all scenarios and repeats, of which the maximum is shown.
+struct Counter {
     metric: &'static str,
     unit: &'static str,
     mark: f64,
-    of: fn(&Played) -> f64,
+    of: fn(&ScenarioRun) -> f64,
 }
 
-const WITH_TORCHRUN: &[Count] = &[
-    Count {
+const WITH_TORCHRUN: &[Counter] = &[
+    Counter {
         metric: "restarts that torchrun charged for one change, at most",
         unit: "restarts",
         mark: 1.0,
@@ -37,8 +36,8 @@ const WITH_TORCHRUN: &[Count] = &[
     STARTS,
 ];
 
-const WITH_LAUNCH: &[Count] = &[
-    Count {
+const WITH_LAUNCH: &[Counter] = &[
+    Counter {
         metric: "restarts charged for one change of the nodes, at most",
         unit: "restarts",
         mark: 0.0,
@@ -50,14 +49,14 @@ const WITH_LAUNCH: &[Count] = &[
     STARTS,
 ];
 
-const STARTS: Count = Count {
+const STARTS: Counter = Counter {
     metric: "times that the workers of a node were started for one change, at most",
     unit: "starts",
     mark: 1.0,
     of: |one| one.outcome.starts as f64 / f64::from(one.changes),
 };
 
-fn charged_per_change(one: &Played) -> f64 {
+fn charged_per_change(one: &ScenarioRun) -> f64 {
     f64::from(one.outcome.charged) / f64::from(one.changes)
 }
 
@@ -74,7 +73,7 @@ impl<'a> Contest<'a> {
         Contest { prefix: "flexor launch: ", ours, peers, mark: |marks| marks.launch, counts: WITH_LAUNCH, scenarios }
     }
 
-    /// To be played with those of the scenarios whose metric contains `filter`.
+    /// Keeps the scenarios whose metric contains `filter`.
     pub(super) fn choose(self, scenarios: &[&'a Scenario], filter: Option<&str>) -> Contest<'a> {
         let is_wanted = |scenario: &&Scenario| filter.is_none_or(|wanted| self.metric(scenario).contains(wanted));
         let scenarios = scenarios.iter().copied().filter(is_wanted).collect();
@@ -85,21 +84,21 @@ impl<'a> Contest<'a> {
         &self.scenarios
     }
 
-    /// Whether this is to be played for it.
+    /// Whether the contest needs this scenario on this side.
     pub(super) fn needs(&self, scenario: &Scenario, side: &Side) -> bool {
         let takes_part = self.ours == side || self.peers.contains(side);
         takes_part && self.scenarios.iter().any(|one| one.metric == scenario.metric)
     }
 
-    /// The time of every scenario, and what is counted over all of them; nothing where there is none.
-    pub(super) fn rows(&self, played: &[Played]) -> Result<Vec<Row>> {
+    /// The time of every scenario, and the counts over all of them; empty without a scenario.
+    pub(super) fn rows(&self, runs: &[ScenarioRun]) -> Result<Vec<Row>> {
         if self.scenarios.is_empty() {
             return Ok(Vec::new());
         }
         let of_side = |side: &Side| {
             let name = side.to_string();
-            let is_chosen = |one: &Played| self.scenarios.iter().any(|scenario| scenario.metric == one.metric);
-            played.iter().filter(move |one| one.side == name && is_chosen(one))
+            let is_chosen = |one: &ScenarioRun| self.scenarios.iter().any(|scenario| scenario.metric == one.metric);
+            runs.iter().filter(move |one| one.side == name && is_chosen(one))
         };
         let mut rows = Vec::new();
         for scenario in &self.scenarios {
@@ -112,7 +111,7 @@ impl<'a> Contest<'a> {
                 rows.push(Row::seconds_within(&metric, &seconds(self.ours), &peer.to_string(), &seconds(peer), mark)?);
             }
         }
-        for Count { metric, unit, mark, of } in self.counts {
+        for Counter { metric, unit, mark, of } in self.counts {
             let most = |side: &Side| [of_side(side).map(of).fold(0.0, f64::max)];
             let metric = format!("{}{metric}", self.prefix);
             for peer in self.peers {
@@ -121,7 +120,7 @@ impl<'a> Contest<'a> {
         }
         Ok(rows)
     }
-    /// How a scenario of this contest stands in results.
+    /// The name of a scenario of this contest in results.
     fn metric(&self, scenario: &Scenario) -> String {
         format!("{}{}", self.prefix, scenario.metric)
     }
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_chosen_is_played() {
+    fn only_chosen_scenarios_are_run() {
         let (ours, peers) = (Side::FlexorLaunch { program: "flexor".into() }, [Side::StockAtItsBest]);
         let contest = Contest::of_launchers(&ours, &peers).choose(&[&ALL[0]], None);
         assert!(contest.needs(&ALL[0], &ours) && contest.needs(&ALL[0], &Side::StockAtItsBest));

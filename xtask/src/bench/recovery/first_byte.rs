@@ -1,6 +1,6 @@
-//! A relay in front of a newcomer that notes when its first byte passes: the moment from which a join is measured.
+//! A relay in front of a newcomer that records the time of its first byte, from which a join is measured.
 //!
-//! What comes before that moment is Python's and torch's own start.
+//! The time before that is the start of Python and torch.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -26,7 +26,7 @@ impl FirstByteRelay {
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let (seen, upstream) = (seen.clone(), upstream.clone());
-                // A connection that fails is closed; the newcomer tries again by itself.
+                // A connection that fails is closed; the newcomer retries by itself.
                 thread::spawn(move || relay(client, &upstream, &seen));
             }
         });
@@ -37,7 +37,7 @@ impl FirstByteRelay {
         &self.endpoint
     }
 
-    /// Waits for the first byte and tells when it came, whether or not the store was there to take it.
+    /// Waits for the first byte and returns its time, whether or not the store was there to receive it.
     pub(super) fn first_byte(&self, deadline: Duration) -> Result<SystemTime> {
         self.first.recv_timeout(deadline).with_context(|| format!("no byte of the newcomer after {deadline:?}"))
     }
@@ -48,7 +48,7 @@ fn relay(mut client: TcpStream, upstream: &str, seen: &Sender<SystemTime>) -> io
     client.set_nodelay(true)?;
     let mut first = [0; 1];
     client.read_exact(&mut first)?;
-    // Nobody listens any more once the join was measured.
+    // The receiver is gone once the join was measured.
     let _ = seen.send(SystemTime::now());
     let mut server = TcpStream::connect(upstream)?;
     server.set_nodelay(true)?;
@@ -59,7 +59,7 @@ fn relay(mut client: TcpStream, upstream: &str, seen: &Sender<SystemTime>) -> io
     Ok(())
 }
 
-/// Copies until either side ends, and then ends both.
+/// Copies until either side closes, and then closes both.
 fn pump(mut from: TcpStream, mut to: TcpStream) {
     let _ = io::copy(&mut from, &mut to);
     let _ = from.shutdown(Shutdown::Both);

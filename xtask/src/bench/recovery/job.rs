@@ -9,7 +9,7 @@ use flexor_testbed::flexor_processes::{Namespace, TwoNetworks};
 use flexor_testbed::torchrun::{Agent, AgentConfig, ProbeEvent, ProbeEventKind};
 
 use super::first_byte::FirstByteRelay;
-use super::side::{Attachment, Host, Interrupted, Place, Side};
+use super::side::{Attachment, Host, Interrupted, NodePosition, Side};
 
 /// How long a first world may take: torch is imported twice per node, and with two of three nodes torchrun waits 30 s
 /// for the third.
@@ -29,10 +29,10 @@ pub(super) struct Job<'a> {
     work: Work,
 }
 
-/// What the workers of a node do, by the node's index.
+/// The configuration of a node's workers, by the node's index.
 pub(super) type Work = fn(config: AgentConfig, index: usize) -> AgentConfig;
 
-/// One node of a job, with what stands between it and the store.
+/// One node of a job, with its connection to the store.
 #[derive(Debug)]
 pub(super) struct RunningNode {
     agent: Agent,
@@ -44,7 +44,7 @@ impl RunningNode {
         &self.agent
     }
 
-    /// Its loss: everything of it is gone, with nobody left to say so.
+    /// Loses the node: all its processes are killed, and none is left to report it.
     pub(super) fn kill(self) {
         if let Some(sidecar) = &self.attachment.sidecar {
             sidecar.kill();
@@ -76,7 +76,7 @@ impl<'a> Job<'a> {
         Job { torch, nodes: Vec::new(), host, networks: None, work }.with_first_world(count)
     }
 
-    /// As [`Job::start`] for three nodes of which the last can be cut off.
+    /// As [`Job::start`] for three nodes; the last can be cut off.
     pub(super) fn start_across(torch: &'a Torch, side: &Side, networks: &'a TwoNetworks) -> Result<Job<'a>> {
         let host = Host::start(side, torch, Some(networks.mainland()))?;
         let work: Work = |config, _| config;
@@ -97,7 +97,7 @@ impl<'a> Job<'a> {
         Ok(self)
     }
 
-    /// Starts one more node. Nodes rank by `index`: torchrun sorts by address, and each node has one of its own.
+    /// Starts one more node. Nodes rank by `index`: torchrun sorts by address, and each node has its own.
     pub(super) fn add_node(&mut self, index: usize) -> Result<()> {
         let attachment = self.host.attach(&name_of(index), self.network_of(index))?;
         let endpoint = attachment.endpoint.clone();
@@ -117,22 +117,22 @@ impl<'a> Job<'a> {
         self.nodes.iter().map(RunningNode::agent)
     }
 
-    /// The node at this place, in the order they were started.
+    /// The node at this position, in the order of their start.
     pub(super) fn node(&self, position: usize) -> &RunningNode {
         &self.nodes[position]
     }
 
-    /// Takes a node away from those that are waited for.
+    /// Removes a node from those that waits cover.
     pub(super) fn take(&mut self, position: usize) -> RunningNode {
         self.nodes.remove(position)
     }
 
-    /// Takes back a node that was taken away.
+    /// Adds a removed node again.
     pub(super) fn put_back(&mut self, node: RunningNode) {
         self.nodes.push(node);
     }
 
-    /// Kills the store, and with it the node that it lives in if it does, and has it back after this long if it can be.
+    /// Kills the store, with its node if it is in one, and restarts it after this pause where that is possible.
     pub(super) fn interrupt_store(&mut self, pause: Duration) -> Result<()> {
         if self.host.interrupt(self.torch, pause)? == Interrupted::WithItsNode {
             self.nodes[0].agent.kill_node();
@@ -168,8 +168,8 @@ impl<'a> Job<'a> {
     fn start_agent(&mut self, index: usize, attachment: Attachment, endpoint: &str) -> Result<()> {
         let config = AgentConfig::new(name_of(index)).env("PET_LOCAL_ADDR", format!("127.1.1.{}", 10 + index));
         let config = self.network_of(index).into_iter().fold(config, AgentConfig::network);
-        let place = if index == 0 { Place::First } else { Place::Later };
-        let config = (self.work)(self.host.agent(config, endpoint, place)?, index);
+        let position = if index == 0 { NodePosition::First } else { NodePosition::Later };
+        let config = (self.work)(self.host.agent(config, endpoint, position)?, index);
         let agent = Agent::start(self.torch, config)?;
         self.nodes.push(RunningNode { agent, attachment });
         Ok(())
@@ -179,7 +179,7 @@ impl<'a> Job<'a> {
         self.networks.map(|networks| if index == ISLANDER { networks.island() } else { networks.mainland() })
     }
 
-    /// Where the first node keeps the store, nobody else may come before it.
+    /// Where the first node hosts the store, no other node may start before it.
     fn await_first_node_as_host(&self) -> Result<()> {
         let Host::FirstNode { address } = &self.host else {
             return Ok(());

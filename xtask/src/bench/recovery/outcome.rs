@@ -1,4 +1,4 @@
-//! What became of a job after something happened to it.
+//! The outcome of a job after a fault.
 
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
@@ -21,11 +21,11 @@ pub(super) struct Outcome {
     pub(super) charged: u32,
     /// The most times that one agent started its workers for it.
     pub(super) starts: usize,
-    /// How many of the nodes that should have gone on have ended.
+    /// How many of the nodes that should have continued have ended.
     pub(super) ended: usize,
 }
 
-/// A job as it was before something happened.
+/// The state of a job before a fault.
 pub(super) struct Watch {
     measured_from: SystemTime,
     old: Workers,
@@ -38,7 +38,7 @@ impl Watch {
         Watch { measured_from: old.since(), old }
     }
 
-    /// For what takes long to happen: the moment from which to count.
+    /// For slow faults: the moment from which to measure.
     pub(super) fn measured_from(self, moment: SystemTime) -> Watch {
         Watch { measured_from: moment, ..self }
     }

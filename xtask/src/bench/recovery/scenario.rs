@@ -1,4 +1,4 @@
-//! The things that happen to a job: one function each, and the table with the time that each may stop it.
+//! The faults of a job: one function each, and the table with the longest allowed pause for each.
 
 use std::thread;
 use std::time::Duration;
@@ -14,43 +14,42 @@ use super::side::Side;
 
 /// How long after a loss the replacement is started.
 const REPLACEMENT_AFTER: Duration = Duration::from_secs(3);
-/// How long a node beyond the maximum is given to take its place in the line.
+/// How long a surplus node gets to become a spare.
 const SPARE_SETTLES: Duration = Duration::from_secs(3);
 
-/// One thing that happens.
+/// One fault.
 pub(super) struct Scenario {
-    /// What happens and what is measured.
+    /// The fault and the measured time.
     pub(super) metric: &'static str,
     /// The seconds to stay within.
     pub(super) marks: Marks,
-    /// How many changes it is made of: the job may meet again, and torchrun charge, once for each.
+    /// How many changes it consists of: the job may rejoin, and torchrun charge, once for each.
     pub(super) changes: u32,
-    /// What changes.
     pub(super) cause: Cause,
     /// Whether it makes network namespaces.
     pub(super) needs_root: bool,
     play: fn(&Stage<'_>) -> Result<Outcome>,
 }
 
-/// What a change comes from.
+/// The origin of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Nodes come, go or hang, or the store does: not the program's fault.
+    /// Nodes join, leave or hang, or the store does: not the program's fault.
     Nodes,
-    /// A process of the program ends by itself, or so it looks to whoever launched it.
+    /// A process of the program ends by itself, or appears so to its launcher.
     Program,
 }
 
-/// Seconds, by who launches the workers.
+/// Seconds, by the launcher of the workers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Marks {
-    /// Stock torchrun, whose own timers are part of it.
+    /// Stock torchrun, including its own timers.
     pub(super) torchrun: f64,
     /// `flexor launch`.
     pub(super) launch: f64,
 }
 
-/// Where somebody notices at once.
+/// For faults that a peer notices at once.
 const NOTICED: Marks = Marks { torchrun: 4.0, launch: 2.5 };
 
 /// The same for both.
@@ -58,7 +57,7 @@ const fn within(seconds: f64) -> Marks {
     Marks { torchrun: seconds, launch: seconds }
 }
 
-/// Every scenario, in the order they are played.
+/// Every scenario, in the order of running.
 pub(super) const ALL: &[Scenario] = &[
     scenario("SIGKILL of a node, not rank 0: workers restarted", NOTICED, node_lost),
     scenario("SIGKILL of rank 0's node: workers restarted", NOTICED, rank_zero_lost),
@@ -80,7 +79,7 @@ const fn scenario(metric: &'static str, marks: Marks, play: fn(&Stage<'_>) -> Re
 }
 
 impl Scenario {
-    /// Plays it once on a job of its own.
+    /// Runs it once on a new job.
     pub(super) fn play(&self, torch: &Torch, side: &Side) -> Result<Outcome> {
         (self.play)(&Stage { torch, side })
     }
@@ -157,13 +156,13 @@ fn spare_present(stage: &Stage<'_>) -> Result<Outcome> {
 fn node_stopped(stage: &Stage<'_>) -> Result<Outcome> {
     let mut job = stage.job(3)?;
     let watch = Watch::begin(&job);
-    // Kept until the end: a node that hangs is not gone.
+    // Kept until the end: a node that hangs still exists.
     let stopped = job.take(1);
     stopped.stop();
     Ok(watch.new_world(&job, 2))
 }
 
-/// What it does to the others is counted from when it wakes: one start for a newcomer is right, two are not.
+/// Its effect on the others is counted from its wake-up: one restart for a newcomer is right, two are not.
 fn node_woken(stage: &Stage<'_>) -> Result<Outcome> {
     let mut job = stage.job(3)?;
     let watch = Watch::begin(&job);
@@ -184,7 +183,7 @@ fn node_cut_off(stage: &Stage<'_>) -> Result<Outcome> {
     let networks = TwoNetworks::start()?;
     let mut job = Job::start_across(stage.torch, stage.side, &networks)?;
     let watch = Watch::begin(&job);
-    // Kept until the end: it runs on, and nobody reaches it.
+    // Kept until the end: it runs on behind the partition.
     let _islander = job.take(2);
     networks.cut()?;
     Ok(watch.new_world(&job, 2))

@@ -1,4 +1,4 @@
-//! Who keeps the rendezvous of the raced jobs, and who launches their workers.
+//! The sides of the race: which store holds the rendezvous, and which launcher starts the workers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,14 +24,14 @@ pub(super) enum Side {
         /// The program.
         program: PathBuf,
     },
-    /// `flexor master` with `flexor launch` in place of torchrun.
+    /// `flexor master` with `flexor launch` instead of torchrun.
     FlexorLaunch {
         /// The program.
         program: PathBuf,
     },
-    /// As the documentation of torchrun says: the first node keeps the store.
+    /// As torchrun's documentation recommends: the first node hosts the store.
     StockAsItIs,
-    /// As an expert would: a stock store in a process of its own, and the variable that cures the worst defects.
+    /// As an expert would: a stock store in its own process, and the variable that cures the worst defects.
     StockAtItsBest,
 }
 
@@ -76,7 +76,7 @@ impl Host {
         })
     }
 
-    /// What stands between the node called `name` and the store.
+    /// The connection of the node called `name` to the store.
     pub(super) fn attach(&self, name: &str, network: Option<&Namespace>) -> Result<Attachment> {
         Ok(match self {
             Host::Flexor { master } => {
@@ -91,7 +91,7 @@ impl Host {
     }
 
     /// An agent that joins through `endpoint`.
-    pub(super) fn agent(&self, config: AgentConfig, endpoint: &str, place: Place) -> Result<AgentConfig> {
+    pub(super) fn agent(&self, config: AgentConfig, endpoint: &str, position: NodePosition) -> Result<AgentConfig> {
         let with = |config: AgentConfig, variables: BTreeMap<String, String>| {
             variables.into_iter().fold(config, |config, (name, value)| config.env(name, value))
         };
@@ -101,16 +101,18 @@ impl Host {
             Host::FlexorLaunch { master, program } => {
                 with(config.flexor_launch(program), master.launch_variables(endpoint)?)
             }
-            // All nodes are on one machine, so which of them the endpoint names has to be said.
-            Host::FirstNode { .. } => stock(config).env("PET_RDZV_CONF", format!("is_host={}", place == Place::First)),
+            // All nodes are on one machine, so the endpoint alone does not identify the host.
+            Host::FirstNode { .. } => {
+                stock(config).env("PET_RDZV_CONF", format!("is_host={}", position == NodePosition::First))
+            }
             Host::Store { .. } => {
                 stock(config).env("PET_RDZV_CONF", "is_host=false").env("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
             }
         })
     }
 
-    /// Kills the store and starts it again at the same place after this long. Where it lives in the first node it
-    /// cannot be interrupted without that node.
+    /// Kills the store and restarts it at the same address after this pause. A store in the first node cannot be
+    /// interrupted without that node.
     pub(super) fn interrupt(&mut self, torch: &Torch, pause: Duration) -> Result<Interrupted> {
         match self {
             Host::Flexor { master } | Host::FlexorLaunch { master, .. } => {
@@ -130,16 +132,16 @@ impl Host {
     }
 }
 
-/// Where a node stands among those of its job.
+/// The position of a node in its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// The first, which keeps the store where no one else does.
+pub(super) enum NodePosition {
+    /// The first node, which hosts the store where no other process does.
     First,
     /// Any other.
     Later,
 }
 
-/// What an interruption of the store has to take down.
+/// What an interruption of the store ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interrupted {
     /// It is back.
@@ -153,6 +155,6 @@ pub(super) enum Interrupted {
 pub(super) struct Attachment {
     /// `HOST:PORT` for the agent.
     pub(super) endpoint: String,
-    /// Lives and hangs with the node.
+    /// Ends and hangs with the node.
     pub(super) sidecar: Option<Sidecar>,
 }

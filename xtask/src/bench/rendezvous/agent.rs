@@ -6,12 +6,12 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use flexor_store::state::{self, RendezvousState, SENTINEL, Stamp};
 
-use super::handler_rules::{Action, Aim, Handler};
+use super::handler_rules::{Action, Goal, Handler};
 use super::store_client::StoreClient;
 
 /// A state that was read is not read again for this long.
 const CACHED: Duration = Duration::from_secs(1);
-/// How long a handler sleeps before it looks again.
+/// How long a handler sleeps between polls.
 const POLL: Duration = Duration::from_secs(1);
 /// The first round begins with a delay of up to this long.
 const FIRST_DELAY: Duration = Duration::from_millis(300);
@@ -45,17 +45,17 @@ impl Agent {
         if self.state.round == 0 {
             tokio::time::sleep(FIRST_DELAY.mul_f64(self.delay)).await;
         }
-        self.pursue(Aim::Exit).await?;
-        self.pursue(Aim::Join).await?;
+        self.pursue(Goal::Exit).await?;
+        self.pursue(Goal::Join).await?;
         self.handler.rank(&self.state).context("a handler has finished without a rank")
     }
 
     /// Writes a heartbeat if one is due.
     pub(super) async fn keep_alive(&mut self) -> Result<()> {
-        self.pursue(Aim::KeepAlive).await
+        self.pursue(Goal::KeepAlive).await
     }
 
-    async fn pursue(&mut self, aim: Aim) -> Result<()> {
+    async fn pursue(&mut self, aim: Goal) -> Result<()> {
         self.read().await?;
         loop {
             match self.handler.next(aim, &self.state, now()) {
@@ -96,7 +96,7 @@ impl Agent {
             self.token = Some(value);
         }
         self.read_at = Some(Instant::now());
-        self.handler.take_out_the_dead(&mut self.state, now());
+        self.handler.remove_expired(&mut self.state, now());
         Ok(())
     }
 }

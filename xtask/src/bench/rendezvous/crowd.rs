@@ -1,4 +1,4 @@
-//! A crowd of simulated agents that meet at a TCPStore, first and again.
+//! Many simulated agents that rendezvous at a TCPStore, twice.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use tokio::task::JoinSet;
 
 use super::agent::Agent;
 use super::handler_rules::Handler;
-use super::handlers::Meetings;
+use super::handlers::RendezvousTimes;
 use crate::bench::our_master::JOB;
 
-/// How often an agent that waits for the others looks whether it owes a heartbeat: torch's timer.
+/// How often a waiting agent checks whether its heartbeat is due: torch's timer.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// Lets this many agents meet at the store `HOST:PORT`. A meeting that is not over after `limit` takes forever.
-pub(super) async fn meet(endpoint: &str, nodes: usize, limit: Duration) -> Result<Meetings> {
+/// Runs a rendezvous of this many agents at the store `HOST:PORT`. One that exceeds `limit` counts as infinite.
+pub(super) async fn meet(endpoint: &str, nodes: usize, limit: Duration) -> Result<RendezvousTimes> {
     let mut agents = Vec::with_capacity(nodes);
     for number in 0..nodes {
         let node = NodeDesc { addr: format!("node-{number:05}").into(), pid: 4000 + number as u64, local_id: 0 };
@@ -25,18 +25,18 @@ pub(super) async fn meet(endpoint: &str, nodes: usize, limit: Duration) -> Resul
         agents.push(Agent::connect(endpoint, JOB, Handler { node, nodes }, delay).await?);
     }
     let Some((agents, first)) = round(agents, limit).await? else {
-        return Ok(Meetings::NEVER);
+        return Ok(RendezvousTimes::NEVER);
     };
     let again = round(agents, limit).await?.map_or(f64::INFINITY, |(_, seconds)| seconds);
-    Ok(Meetings { first, again })
+    Ok(RendezvousTimes { first, again })
 }
 
-/// One round of all; the seconds until the last one knew its rank. Nothing if the limit was reached.
+/// One round of all agents; returns the seconds until the last one knew its rank, or `None` beyond the limit.
 async fn round(agents: Vec<Agent>, limit: Duration) -> Result<Option<(Vec<Agent>, f64)>> {
     let nodes = agents.len();
     let started = Instant::now();
     let (arrived, _) = watch::channel(0);
-    // Dropped with what is left in it: nobody goes on after a failure.
+    // Dropped with its remaining tasks: no agent continues after a failure.
     let mut tasks = JoinSet::new();
     for agent in agents {
         tasks.spawn(take_part(agent, arrived.clone(), nodes));

@@ -1,7 +1,7 @@
 //! Nodes that join at DLRover's master.
 //!
-//! Real agents ask for the world every five seconds; here each asks once, after all have joined, which is the least
-//! that this master can be asked.
+//! Real agents query the world every five seconds. Here each queries once, after all have joined, which is the lightest
+//! possible load on this master.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use flexor_testbed::Dlrover;
 use tokio::task::JoinSet;
 
-use super::native::Meeting;
+use super::native::RendezvousSample;
 use crate::bench::dlrover_master::{DlroverClient, DlroverMaster, Pickles};
 
 /// Calls under way at a time. Its thread pool has as many.
@@ -20,8 +20,8 @@ const OUTSTANDING: usize = 64;
 /// The shortest entry of a pickled world: a rank and a number of processes.
 const ENTRY: usize = 3;
 
-/// Lets this many nodes meet at a new master of DLRover.
-pub(super) async fn meet(dlrover: &Dlrover, nodes: usize) -> Result<Meeting> {
+/// Runs a rendezvous of this many nodes at a new master of DLRover.
+pub(super) async fn meet(dlrover: &Dlrover, nodes: usize) -> Result<RendezvousSample> {
     let pickles = Pickles::make(dlrover, nodes)?;
     let master = DlroverMaster::start(dlrover, nodes)?;
     let mut client = master.connect().await?;
@@ -29,10 +29,10 @@ pub(super) async fn meet(dlrover: &Dlrover, nodes: usize) -> Result<Meeting> {
     let started = Instant::now();
     ask_all(&client, pickles.joins, 1).await?;
     ask_all(&client, pickles.worlds, ENTRY * nodes).await?;
-    Ok(Meeting { seconds: started.elapsed().as_secs_f64(), log_bytes: master.log_bytes()? as f64 })
+    Ok(RendezvousSample { seconds: started.elapsed().as_secs_f64(), log_bytes: master.log_bytes()? as f64 })
 }
 
-/// Sends the request of every node and waits for the answers, each of which has at least this many bytes.
+/// Sends the request of every node and waits for the answers, each of at least this many bytes.
 async fn ask_all(client: &DlroverClient, requests: Vec<Bytes>, at_least: usize) -> Result<()> {
     let requests = Arc::new(requests);
     let mut lanes = JoinSet::new();

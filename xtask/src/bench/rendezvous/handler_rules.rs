@@ -1,7 +1,7 @@
-//! What torch's rendezvous handler does next, given the state that it has read. No sockets, no clock.
+//! The next action of torch's rendezvous handler for a given state. No sockets, no clock.
 //!
 //! The rules are those of torch 2.15 (`_RendezvousExitOp`, `_RendezvousJoinOp`, `_RendezvousKeepAliveOp` and their
-//! actions); only the deadline of a join is left out, because a race has its own.
+//! actions). Only the deadline of a join is missing, because a race has its own.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use flexor_store::state::{NodeDesc, RendezvousState, Stamp};
 
 /// A heartbeat is written when the last one is older.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
-/// A node without a heartbeat for this long is taken out by whoever sees it.
+/// Any handler removes a node without a heartbeat for this long.
 const EXPIRY: Duration = Duration::from_secs(15);
 /// How long a world of the smallest size waits for more.
 const LAST_CALL: Duration = Duration::from_secs(30);
 
-/// One handler, as it stands in the state.
+/// One handler, as the state contains it.
 #[derive(Debug, Clone)]
 pub(super) struct Handler {
     pub(super) node: NodeDesc,
-    /// The smallest and the greatest world, which are the same in all races.
+    /// The minimum and maximum size of the world, which are equal in all races.
     pub(super) nodes: usize,
 }
 
-/// What a handler wants.
+/// The goal of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aim {
+pub(super) enum Goal {
     /// To have left the last world.
     Exit,
     /// To be in the next one.
@@ -33,12 +33,11 @@ pub(super) enum Aim {
     KeepAlive,
 }
 
-/// What it does for that.
+/// Its next action towards the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Nothing more.
     Finish,
-    /// Looks again after a second.
+    /// Polls again after a second.
     LookAgain,
     /// Changes the state in this way and writes it.
     Write(Change),
@@ -58,13 +57,13 @@ pub(super) enum Change {
 }
 
 impl Handler {
-    pub(super) fn next(&self, aim: Aim, state: &RendezvousState, now: Stamp) -> Action {
+    pub(super) fn next(&self, aim: Goal, state: &RendezvousState, now: Stamp) -> Action {
         match aim {
-            Aim::Exit if self.takes_part(state) => Action::Write(Change::Leave),
-            Aim::Exit => Action::Finish,
-            Aim::Join => self.next_to_join(state, now),
-            Aim::KeepAlive if self.heartbeat_is_due(state, now) => Action::Write(Change::KeepAlive),
-            Aim::KeepAlive => Action::Finish,
+            Goal::Exit if self.takes_part(state) => Action::Write(Change::Leave),
+            Goal::Exit => Action::Finish,
+            Goal::Join => self.next_to_join(state, now),
+            Goal::KeepAlive if self.heartbeat_is_due(state, now) => Action::Write(Change::KeepAlive),
+            Goal::KeepAlive => Action::Finish,
         }
     }
 
@@ -128,8 +127,8 @@ impl Handler {
         }
     }
 
-    /// Takes out who has not been heard of, as every handler does with every state it reads.
-    pub(super) fn take_out_the_dead(&self, state: &mut RendezvousState, now: Stamp) {
+    /// Removes expired nodes, as every handler does with every state that it reads.
+    pub(super) fn remove_expired(&self, state: &mut RendezvousState, now: Stamp) {
         let expired = |heartbeat: Stamp| age(heartbeat, now).is_some_and(|age| age > EXPIRY);
         if !state.last_heartbeats.iter().any(|(_, heartbeat)| expired(*heartbeat)) {
             return;

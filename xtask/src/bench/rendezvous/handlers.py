@@ -52,5 +52,5 @@ for _ in range(2):
     print(json.dumps(ranks), flush=True)
     if ranks is None:
         break
-# The handlers' timers would keep the process for seconds, and nobody waits for them.
+# The handlers' timers would keep the process for seconds, and the race does not wait for them.
 os._exit(0)

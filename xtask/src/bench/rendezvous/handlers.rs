@@ -1,8 +1,8 @@
 //! Torch's own handlers, unmodified, in Python processes: what agents do, without the agents.
 //!
-//! Handlers of one process share an interpreter, which is a large part of the time on either side: a handler spends
-//! 7 ms on looking at its own stack for its events, whatever the store does. The script is a file, as a program that
-//! users run is: torch takes three times as long over the stack of one that came with `-c`.
+//! Handlers of one process share an interpreter, which is a large part of the time on either side: a handler spends 7
+//! ms on inspecting its own stack for its events, whatever the store does. The script is a file, as a program of users
+//! is: torch takes three times as long for the stack of a `-c` program.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -17,21 +17,27 @@ const SCRIPT: &str = include_str!("handlers.py");
 
 /// How long all needed, in seconds; infinite where they were not waited for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Meetings {
+pub(super) struct RendezvousTimes {
     /// Until all knew their rank.
     pub(super) first: f64,
-    /// The same when all leave that world and meet again.
+    /// The same when all leave that world and rejoin.
     pub(super) again: f64,
 }
 
-impl Meetings {
+impl RendezvousTimes {
     /// Of a crowd that was not waited for.
-    pub(super) const NEVER: Meetings = Meetings { first: f64::INFINITY, again: f64::INFINITY };
+    pub(super) const NEVER: RendezvousTimes = RendezvousTimes { first: f64::INFINITY, again: f64::INFINITY };
 }
 
-/// Lets this many handlers, spread over this many processes, meet at the store `HOST:PORT`. A meeting that is not over
-/// after `limit` takes forever.
-pub(super) fn meet(torch: &Torch, endpoint: &str, nodes: usize, processes: usize, limit: Duration) -> Result<Meetings> {
+/// Runs a rendezvous of this many handlers, spread over this many processes, at the store `HOST:PORT`. One that exceeds
+/// `limit` counts as infinite.
+pub(super) fn meet(
+    torch: &Torch,
+    endpoint: &str,
+    nodes: usize,
+    processes: usize,
+    limit: Duration,
+) -> Result<RendezvousTimes> {
     ensure!(nodes.is_multiple_of(processes), "{nodes} handlers cannot be shared out to {processes} processes");
     let folder = tempfile::tempdir().context("cannot make a folder for the script")?;
     let script = folder.path().join("handlers.py");
@@ -48,10 +54,10 @@ pub(super) fn meet(torch: &Torch, endpoint: &str, nodes: usize, processes: usize
     }
     let first = meeting(&mut interpreters, nodes)?;
     let again = if first.is_finite() { meeting(&mut interpreters, nodes)? } else { f64::INFINITY };
-    Ok(Meetings { first, again })
+    Ok(RendezvousTimes { first, again })
 }
 
-/// Seconds from the word until the last handler knew its rank.
+/// Seconds from the start signal until the last handler knew its rank.
 fn meeting(interpreters: &mut [Interpreter], nodes: usize) -> Result<f64> {
     for interpreter in &mut *interpreters {
         let line = interpreter.line()?;

@@ -1,4 +1,4 @@
-//! Nodes that join over the native API, and what the master logs about it.
+//! Nodes that join over the native API, and the size of the master's log.
 
 use std::path::Path;
 
@@ -9,22 +9,22 @@ use crate::bench::sessions;
 
 /// One rendezvous.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Meeting {
+pub(super) struct RendezvousSample {
     /// From the first join sent until all know rank and world size.
     pub(super) seconds: f64,
-    /// What the master has logged by then.
+    /// The size of the master's log by then.
     pub(super) log_bytes: f64,
 }
 
-impl Meeting {
-    /// Of nodes that were not asked to meet.
-    pub(super) const NEVER: Meeting = Meeting { seconds: f64::INFINITY, log_bytes: f64::INFINITY };
+impl RendezvousSample {
+    /// Of a rendezvous that was not run.
+    pub(super) const NEVER: RendezvousSample = RendezvousSample { seconds: f64::INFINITY, log_bytes: f64::INFINITY };
 }
 
-/// Lets this many nodes meet at a new master of ours, each over a session of its own.
-pub(super) async fn meet(flexor: &Path, nodes: usize) -> Result<Meeting> {
+/// Runs a rendezvous of this many nodes at a new master of ours, each over its own session.
+pub(super) async fn meet(flexor: &Path, nodes: usize) -> Result<RendezvousSample> {
     let master = OurMaster::start(flexor, nodes, Disk::AsItIs)?;
     let clients = sessions::connect(master.grpc(), nodes).await?;
     let joined = sessions::join(&clients, nodes).await?;
-    Ok(Meeting { seconds: joined.seconds, log_bytes: master.log_bytes()? as f64 })
+    Ok(RendezvousSample { seconds: joined.seconds, log_bytes: master.log_bytes()? as f64 })
 }

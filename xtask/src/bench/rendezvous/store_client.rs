@@ -1,4 +1,4 @@
-//! A client of a TCPStore server, ours or torch's: one connection, one request at a time, as torch has it.
+//! A client of a TCPStore server, ours or torch's: one connection, one request at a time, as in torch.
 
 use anyhow::{Context, Result, ensure};
 use bytes::{Bytes, BytesMut};

@@ -1,4 +1,4 @@
-//! The datasets of the race, as they are registered at our master.
+//! The datasets of the race, as registered at our master.
 
 use flexor_wire::master::v1 as wire;
 use wire::dataset::Order;
@@ -14,7 +14,6 @@ pub(super) const NAME: &str = "records";
 pub(super) struct Dataset {
     /// How many records an epoch has.
     pub(super) records: u64,
-    /// What is shuffled.
     pub(super) order: Order,
 }
 
@@ -24,12 +23,12 @@ impl Dataset {
         Dataset { records, order: Order::ShuffledRecords }
     }
 
-    /// Records that stand together stay together.
+    /// Consecutive records stay together.
     pub(super) const fn of_shuffled_batches(records: u64) -> Dataset {
         Dataset { records, order: Order::ShuffledBatches }
     }
 
-    /// How it stands in results.
+    /// Its name in results.
     pub(super) fn name(self) -> String {
         let shuffled = match self.order {
             Order::Sequential => "in order",

@@ -1,6 +1,6 @@
 //! The same workers at DLRover's master: tasks of as many records, one held by each at any time.
 //!
-//! Its dataset is the one that costs it least, a table whose shards are shuffled and not its records.
+//! Its dataset is the cheapest for it: a table whose shards are shuffled, not its records.
 
 use std::sync::Arc;
 

@@ -14,9 +14,9 @@ use crate::bench::our_master::{Disk, OurMaster};
 use crate::bench::process_cost;
 use crate::bench::sessions::{self, Session};
 
-/// What one master with one dataset was measured with.
+/// The measurements of one master with one dataset.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Played {
+pub(super) struct ShardSample {
     /// Seconds from the registration until the first worker had its batch.
     pub(super) first_lease: f64,
     /// By how many MiB that made the master grow.
@@ -25,8 +25,8 @@ pub(super) struct Played {
     pub(super) load: Load,
 }
 
-/// Registers a dataset at a new master, which keeps a journal, and lets this many workers go through it.
-pub(super) async fn run(flexor: &Path, dataset: Dataset, workers: usize) -> Result<Played> {
+/// Registers a dataset at a new master with a journal, and lets this many workers process it.
+pub(super) async fn run(flexor: &Path, dataset: Dataset, workers: usize) -> Result<ShardSample> {
     let master = OurMaster::start(flexor, workers, Disk::AsItIs)?;
     let clients = sessions::connect(master.grpc(), workers).await?;
     let open = |number: usize| {
@@ -34,7 +34,7 @@ pub(super) async fn run(flexor: &Path, dataset: Dataset, workers: usize) -> Resu
         Session::open(client, sessions::node(number), Op::Heartbeat(wire::Heartbeat {}))
     };
     let mut first = open(0).await?;
-    // Answered: the connection is warm, and what follows is the data's alone.
+    // The answer shows that the connection is warm; what follows is the data's alone.
     first.ask(Op::Heartbeat(wire::Heartbeat {})).await?;
 
     let before = process_cost::resident_mib(master.pid())?;
@@ -50,7 +50,7 @@ pub(super) async fn run(flexor: &Path, dataset: Dataset, workers: usize) -> Resu
         lanes[number % OUTSTANDING].workers.push(Worker::begin(open(number).await?).await?);
     }
     let load = load::drive(lanes, master.pid()).await?;
-    Ok(Played { first_lease, growth_mib, load })
+    Ok(ShardSample { first_lease, growth_mib, load })
 }
 
 struct Workers {
@@ -76,7 +76,7 @@ impl Worker {
         Ok(Worker { session, held })
     }
 
-    /// Acknowledges what it holds and leases the next.
+    /// Acknowledges its batch and leases the next.
     async fn go_on(&mut self) -> Result<()> {
         let done = wire::AcknowledgeBatches { done: Some(self.held), durable: false };
         match self.session.ask(Op::Acknowledge(done)).await? {

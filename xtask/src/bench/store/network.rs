@@ -1,7 +1,7 @@
-//! A network of the race's own: nothing but loopback.
+//! A network namespace for the race with nothing but loopback.
 //!
-//! torch's server asks the DNS for the name of every client it accepts, and waits for the answer. Where there is nobody
-//! to ask, that fails at once, and what is measured is the server and not the machine's DNS.
+//! Torch's server queries the DNS for the name of every client that it accepts, and waits for the answer. Without a DNS
+//! server the query fails at once, so the race measures the server and not the machine's DNS.
 
 use std::fs;
 use std::process::Command;

@@ -1,11 +1,11 @@
-//! A store server as a process that ends with its owner.
+//! A store server process that ends with its owner.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// A running server. It ends when its standard input does, which is when this is dropped.
+/// A running server. It ends with its standard input, which closes when this is dropped.
 pub(super) struct Server {
     process: Child,
     port: u16,
@@ -35,7 +35,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A server that was asked to end by closing its input may be busy; it has nothing to lose.
+        // A server may be busy when its input closes; it has nothing to lose.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,4 +1,4 @@
-"""A lighthouse of torchft for three replica groups that go on when two are left. Prints its port and waits to be killed.
+"""A lighthouse of torchft for three replica groups that continue when two are left. Prints its port and waits to be killed.
 
 Usage: lighthouse.py JOIN_TIMEOUT_MS   The other times are the defaults of `torchft_lighthouse`.
 """

@@ -22,10 +22,10 @@ pub(super) fn play(torch: &Torch, program: &Path, example: &Path, rank: usize) -
         agents.push(Agent::start(torch, config)?);
         logs.push(log);
     }
-    without(rank, &logs).with_context(|| said(&agents))
+    without(rank, &logs).with_context(|| log_tails(&agents))
 }
 
-/// What the launchers and their workers have said, for an error.
-fn said(agents: &[Agent]) -> String {
+/// The logs of the launchers and their workers, for an error.
+fn log_tails(agents: &[Agent]) -> String {
     agents.iter().map(|agent| format!("{} said\n{}\n", agent.name(), agent.log())).collect()
 }

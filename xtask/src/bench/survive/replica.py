@@ -1,4 +1,4 @@
-"""The training of examples/torch-survive as a replica group of torchft: one process, which goes on when others die.
+"""The training of examples/torch-survive as a replica group of torchft: one process, which continues when others die.
 
 Usage: replica.py NUMBER LOG SLEEP   Makes steps for ever and writes a line of JSON for each, as the example does.
 """

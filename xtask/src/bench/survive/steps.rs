@@ -1,4 +1,4 @@
-//! What training programs write down of their steps, and the one thing that happens to them.
+//! The step logs of the training programs, and the kill of one of them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ pub(super) const ALL: usize = 3;
 /// Seconds that a program waits in each of its steps.
 pub(super) const SLEEP: &str = "0.05";
 
-/// Steps before something happens, so that what is only slow at first is over.
+/// Steps before the kill, so that slow first steps are over.
 const WARM_UP: usize = 20;
 
-/// How long anything may take. Torch is imported by all at once.
+/// The deadline of any wait. All processes import torch at once.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The file in which one process writes down its steps: a line of JSON for each.
+/// The file in which one process records its steps: a line of JSON for each.
 pub(super) struct StepLog(pub(super) PathBuf);
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -35,8 +35,8 @@ struct Step {
     pid: i32,
 }
 
-/// Kills the process of this rank once all make steps together, and waits until all others have made one after it. Seconds
-/// from one to the other.
+/// Kills the process of this rank once all make steps together, and waits until all others have made one after it.
+/// Returns the seconds in between.
 pub(super) fn without(rank: usize, logs: &[StepLog]) -> Result<f64> {
     let mut last = Vec::new();
     for log in logs {
@@ -45,7 +45,8 @@ pub(super) fn without(rank: usize, logs: &[StepLog]) -> Result<f64> {
             together.get(WARM_UP).and(together.last()).map(|step| **step)
         })?);
     }
-    let victim = last.iter().position(|step| step.rank == rank).with_context(|| format!("nobody has rank {rank}"))?;
+    let victim =
+        last.iter().position(|step| step.rank == rank).with_context(|| format!("no process has rank {rank}"))?;
     let killed = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64();
     kill(Pid::from_raw(last[victim].pid), Signal::SIGKILL).context("cannot kill a worker")?;
     let mut back = killed;
@@ -63,7 +64,7 @@ pub(super) fn without(rank: usize, logs: &[StepLog]) -> Result<f64> {
 }
 
 impl StepLog {
-    /// What `find` finds, once it does. `what` completes the sentence "waited for a process …".
+    /// The value that `find` finds, as soon as it does. `what` completes the sentence "waited for a process …".
     fn await_step(&self, what: &str, find: impl Fn(&[Step]) -> Option<Step>) -> Result<Step> {
         let end = Instant::now() + DEADLINE;
         loop {
@@ -73,7 +74,7 @@ impl StepLog {
             if Instant::now() > end {
                 bail!("waited {DEADLINE:?} for a process {what}; its steps are in {}", self.0.display());
             }
-            // The times of the steps are in the file: how often is looked changes nothing.
+            // The file holds the times of the steps, so the polling interval does not matter.
             thread::sleep(Duration::from_millis(50));
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn play(torch: &Torch, rank: usize) -> Result<f64> {
             victim = Some(position);
         }
     }
-    let victim = victim.with_context(|| format!("nobody has rank {rank}"))?;
+    let victim = victim.with_context(|| format!("no process has rank {rank}"))?;
     let old = Workers::of(&agents);
     agents[victim].kill_workers()?;
     let steps = old.await_successors(&agents, ALL, ProbeEventKind::Step, DEADLINE)?;

@@ -1,4 +1,4 @@
-//! The job: one parameter server and so many workers, as processes.
+//! The job: one parameter server and a number of workers, as processes.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -16,23 +16,23 @@ pub(super) const DIM: usize = 8;
 /// Hidden layers.
 pub(super) const HIDDEN: &str = "64x32";
 
-/// The model, as a worker is told it.
+/// The model, as the worker's argument.
 pub(super) fn model() -> String {
     format!("deepfm:dim={DIM},hidden={HIDDEN}")
 }
 
-/// What came of training.
-pub(super) struct Trained {
+/// The result of training.
+pub(super) struct TrainingResult {
     /// Of all workers together, by their own reports.
     pub(super) records_per_second: f64,
     /// Microseconds of CPU for each record: of all workers, of the server, of the master.
     pub(super) cpu: [f64; 3],
-    /// The last loss that a worker has told.
+    /// The last loss that a worker has reported.
     pub(super) loss: f64,
 }
 
 /// Trains on a file.
-pub(super) async fn train(program: &Path, data: &Path, workers: usize, epochs: u32) -> Result<Trained> {
+pub(super) async fn train(program: &Path, data: &Path, workers: usize, epochs: u32) -> Result<TrainingResult> {
     let fleet = Fleet::start(program, 1, None).await?;
     let (server, master) = (fleet.server_pids()[0], fleet.master_pid());
     let mut running = Vec::new();
@@ -43,25 +43,25 @@ pub(super) async fn train(program: &Path, data: &Path, workers: usize, epochs: u
         command.arg("--data").arg(data).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         running.push(Worker(command.spawn().context("cannot start a worker")?));
     }
-    // One after the other: what a worker says waits in its pipe.
-    let told: Result<Vec<Told>> = running.iter_mut().map(Worker::listen).collect();
-    let told = told?;
-    let records: u64 = told.iter().map(|one| one.records).sum();
-    let longest = told.iter().map(|one| one.seconds).fold(0.0, f64::max);
+    // One after the other: the output of a worker waits in its pipe.
+    let summaries: Result<Vec<WorkerSummary>> = running.iter_mut().map(Worker::listen).collect();
+    let summaries = summaries?;
+    let records: u64 = summaries.iter().map(|one| one.records).sum();
+    let longest = summaries.iter().map(|one| one.seconds).fold(0.0, f64::max);
     let micros = |seconds: f64| seconds * 1e6 / records as f64;
-    let workers_cpu = told.iter().map(|one| one.cpu_seconds).sum();
-    Ok(Trained {
+    let workers_cpu = summaries.iter().map(|one| one.cpu_seconds).sum();
+    Ok(TrainingResult {
         records_per_second: records as f64 / longest,
         cpu: [micros(workers_cpu), micros(cpu_seconds(server)?), micros(cpu_seconds(master)?)],
-        loss: told.iter().map(|one| one.loss).sum::<f64>() / told.len() as f64,
+        loss: summaries.iter().map(|one| one.loss).sum::<f64>() / summaries.len() as f64,
     })
 }
 
 /// A worker, ended with its guard.
 struct Worker(Child);
 
-/// What a worker has said, in sum.
-struct Told {
+/// The sum of a worker's progress lines.
+struct WorkerSummary {
     records: u64,
     seconds: f64,
     loss: f64,
@@ -69,18 +69,22 @@ struct Told {
 }
 
 impl Worker {
-    /// Hears what it says until it ends.
-    fn listen(&mut self) -> Result<Told> {
-        let mut told = Told { records: 0, seconds: 0.0, loss: 0.0, cpu_seconds: 0.0 };
+    /// Reads its output until it ends.
+    fn listen(&mut self) -> Result<WorkerSummary> {
+        let mut summary = WorkerSummary { records: 0, seconds: 0.0, loss: 0.0, cpu_seconds: 0.0 };
         let stdout = self.0.stdout.take().context("a worker says nothing")?;
         for line in BufReader::new(stdout).lines() {
-            told.take(&line?);
+            summary.take(&line?);
         }
-        // It has said everything, and nobody has collected it yet.
-        told.cpu_seconds = cpu_seconds(self.0.id())?;
+        // It has closed its output and is not reaped yet.
+        summary.cpu_seconds = cpu_seconds(self.0.id())?;
         let status = self.0.wait()?;
-        ensure!(status.success() && told.records > 0, "a worker ended with {status} after {} records", told.records);
-        Ok(told)
+        ensure!(
+            status.success() && summary.records > 0,
+            "a worker ended with {status} after {} records",
+            summary.records
+        );
+        Ok(summary)
     }
 }
 
@@ -90,8 +94,8 @@ impl Drop for Worker {
     }
 }
 
-impl Told {
-    /// Takes in `step 512, 262144 records, 131072 records/s, loss 0.4498, …`; other lines say something else.
+impl WorkerSummary {
+    /// Parses `step 512, 262144 records, 131072 records/s, loss 0.4498, …`; ignores other lines.
     fn take(&mut self, line: &str) {
         let number = |before: &str| line.split(", ").find_map(|part| part.strip_suffix(before)?.parse::<f64>().ok());
         let loss = line.split(", ").find_map(|part| part.strip_prefix("loss ")?.parse().ok());
@@ -107,15 +111,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_training_is_what_the_reports_add_up_to() {
-        let mut told = Told { records: 0, seconds: 0.0, loss: 0.0, cpu_seconds: 0.0 };
+    fn training_time_is_the_sum_of_the_reports() {
+        let mut summary = WorkerSummary { records: 0, seconds: 0.0, loss: 0.0, cpu_seconds: 0.0 };
         for line in [
             "step 200, 100000 records, 50000 records/s, loss 0.5000, AUC 0.7878, accuracy 0.7956",
             "step 300, 150000 records, 25000 records/s, loss 0.4000, AUC 0.7878, accuracy 0.7956",
             "done: 300 steps, 150000 records accounted for, 0 parts applied before",
         ] {
-            told.take(line);
+            summary.take(line);
         }
-        assert_eq!((told.records, told.seconds, told.loss), (150_000, 4.0, 0.4));
+        assert_eq!((summary.records, summary.seconds, summary.loss), (150_000, 4.0, 0.4));
     }
 }

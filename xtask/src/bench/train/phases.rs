@@ -1,7 +1,7 @@
-//! Where the time of a worker goes: its loop, one thing after the other, with a clock between.
+//! Where the time of a worker goes: its loop, one phase after the other, each with its own clock.
 //!
-//! A real worker reads and pulls the next batch while it computes and pushes this one; here nothing overlaps, so that
-//! the parts add up. They are the worker's own: data set, features, model, client and ledger.
+//! A real worker reads and pulls the next batch while it computes and pushes this one. Here nothing overlaps, so that
+//! the parts add up. They are the worker's own code: data set, features, model, client and ledger.
 
 use std::path::Path;
 use std::time::Instant;
@@ -24,7 +24,7 @@ use crate::bench::fleet::Fleet;
 /// How many batches are leased at a time, as a worker does.
 const LEASE: u64 = 8;
 
-/// What a worker does with a batch.
+/// The phases of a worker's batch.
 pub(super) const PHASES: [&str; 6] =
     ["lease", "read and make features", "pull and wait", "compute", "push and wait", "acknowledge"];
 
@@ -71,7 +71,7 @@ pub(super) async fn measure(program: &Path, data: &Path) -> Result<[f64; PHASES.
             let push = Pushed {
                 batch: BatchId { dataset: lease.dataset, epoch: lease.epoch, first, len: batch.len() as u32 },
                 learning_rate: 0.0,
-                in_step: None,
+                rewind_epoch: None,
                 non_finite: NonFinite::Refuse,
                 rows: &of_rows,
                 variables: &of_variables,
@@ -98,7 +98,7 @@ fn read(dataset: &Dataset, features: &mut Features, of: &wire::Batch, batch: &mu
     Ok(bad?)
 }
 
-/// Adds up what each phase took.
+/// Adds up the time of each phase.
 #[derive(Default)]
 struct Clock {
     since: Option<Instant>,

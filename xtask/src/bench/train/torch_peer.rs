@@ -11,18 +11,18 @@ use super::job::{BATCH, DIM, HIDDEN};
 
 const SCRIPT: &str = include_str!("torch_loop.py");
 
-/// What the two ways to feed it took.
+/// The results with both ways of feeding it.
 #[derive(Debug, Deserialize)]
-pub(super) struct Both {
+pub(super) struct PeerResults {
     /// Lines of the file are read and parsed in the loop, by the same thread, as our worker does.
-    pub(super) reading: Trained,
-    /// All batches were made before: only what is computed counts.
-    pub(super) in_memory: Trained,
+    pub(super) reading: PeerResult,
+    /// All batches are prepared: only the computation counts.
+    pub(super) in_memory: PeerResult,
 }
 
-/// What came of training.
+/// The result of training.
 #[derive(Debug, Deserialize)]
-pub(super) struct Trained {
+pub(super) struct PeerResult {
     pub(super) records_per_second: f64,
     pub(super) cpu_us_per_record: f64,
     /// The mean loss of the last hundred batches.
@@ -30,14 +30,14 @@ pub(super) struct Trained {
 }
 
 /// Trains on a file, in both ways.
-pub(super) fn train(torch: &Torch, data: &Path) -> Result<Both> {
+pub(super) fn train(torch: &Torch, data: &Path) -> Result<PeerResults> {
     let mut command = torch.command();
     command.args(["-c", SCRIPT]).arg(data).args([&BATCH.to_string(), &DIM.to_string(), HIDDEN]);
     command.env("OMP_NUM_THREADS", "1").stdin(Stdio::null());
     let output = command.output().context("cannot start torch's Python")?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "PyTorch's loop failed: {}", complaint.trim());
-    let said = String::from_utf8_lossy(&output.stdout);
-    let last = said.lines().last().context("PyTorch's loop said nothing")?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let last = printed.lines().last().context("PyTorch's loop said nothing")?;
     serde_json::from_str(last).with_context(|| format!("PyTorch's loop said {last}"))
 }

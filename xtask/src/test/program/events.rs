@@ -1,4 +1,4 @@
-//! The lines of libtest's JSON form, turned into what we want to know.
+//! Parses the lines of libtest's JSON format.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::super::report::Verdict;
 
-/// One thing a test program said.
+/// One event of a test program.
 #[derive(Debug, PartialEq)]
 pub(super) enum Event {
     Started {
@@ -18,13 +18,13 @@ pub(super) enum Event {
         time: Duration,
         output: String,
     },
-    /// The program's last word about its tests.
+    /// The program's last event.
     AllDone,
     /// A line that is not libtest's: some process of the test writes to the terminal.
     Noise(String),
 }
 
-/// What a test prints to say that it could not run here.
+/// The prefix that a test prints when it cannot run here.
 const SKIPPED: &str = "skipped:";
 
 #[derive(Deserialize)]
@@ -43,7 +43,7 @@ struct Message {
 }
 
 impl Event {
-    /// What a line says; a process may have written in front of libtest's message without ending its own line.
+    /// The events in a line; a process may have written in front of libtest's message without ending its own line.
     pub(super) fn from_line(line: &str) -> Vec<Event> {
         let (before, message) = line.split_at(line.find("{ \"type\": \"").unwrap_or(0));
         let noise = |text: &str| (!text.trim().is_empty()).then(|| Event::Noise(text.to_owned()));
@@ -68,7 +68,7 @@ impl Event {
                 let reason = if message.is_empty() { "marked #[ignore]".to_owned() } else { message };
                 finished(Verdict::Skipped(reason), stdout)
             }
-            // The reason of a test that should have panicked stands in the message.
+            // The reason of a test that should have panicked is in the message.
             ("test", "failed") => finished(Verdict::Failed, [stdout, message].join("\n")),
             // A suite that starts, and libtest's note that a test takes more than a minute.
             _ => None,
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_of_a_test_writes_is_passed_on_and_hides_nothing() {
+    fn output_of_a_child_process_is_passed_on_and_hides_no_result() {
         let line = r#"half a line{ "type": "test", "event": "started", "name": "a" }"#;
         let expected = [Event::Noise("half a line".to_owned()), Event::Started { name: "a".to_owned() }];
         assert_eq!(Event::from_line(line), expected);

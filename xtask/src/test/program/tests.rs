@@ -1,11 +1,11 @@
-//! Test programs made of shell, which behave in ways a real one should not.
+//! Test programs made of shell, which behave in ways that a real one should not.
 
 use std::path::Path;
 
 use super::super::build::ProgramKind;
 use super::*;
 
-/// A program that does what `script` says when it is asked to run its tests.
+/// A program that runs `script` when it is asked to run its tests.
 fn run(script: &str) -> (Result<Vec<Outcome>>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let executable = folder.path().join("program");
@@ -22,12 +22,12 @@ fn run(script: &str) -> (Result<Vec<Outcome>>, Vec<String>) {
         folder: folder.path().to_owned(),
         checkout: "/the/checkout".into(),
     };
-    let mut said = Vec::new();
+    let mut printed = Vec::new();
     let tests = ["local::a".to_owned(), "local::b".to_owned()];
     let outcomes = program.run(Path::new("/bin/flexor"), &tests, Tier::Local, &mut |line| {
-        said.push(line);
+        printed.push(line);
     });
-    (outcomes, said)
+    (outcomes, printed)
 }
 
 fn verdicts(outcomes: &[Outcome]) -> Vec<(&str, &Verdict)> {
@@ -36,31 +36,33 @@ fn verdicts(outcomes: &[Outcome]) -> Vec<(&str, &Verdict)> {
 
 #[test]
 fn tests_are_chosen_by_exact_path_and_get_the_binary() {
-    let (outcomes, said) = run(r#"
+    let (outcomes, printed) = run(r#"
         echo "$FLEXOR_BIN $*"
         echo '{ "type": "test", "name": "local::a", "event": "ok", "exec_time": 0.5 }'
         echo '{ "type": "test", "name": "local::b", "event": "ok", "stdout": "skipped: needs root" }'
         echo '{ "type": "suite", "event": "ok" }'"#);
     let skipped = Verdict::Skipped("needs root".to_owned());
     assert_eq!(verdicts(&outcomes.unwrap()), [("local::a", &Verdict::Passed), ("local::b", &skipped)]);
-    assert!(said[0].starts_with("/bin/flexor ") && said[0].ends_with("--test-threads=4 --exact local::a local::b"));
+    assert!(
+        printed[0].starts_with("/bin/flexor ") && printed[0].ends_with("--test-threads=4 --exact local::a local::b")
+    );
 }
 
 #[test]
 fn a_program_learns_where_its_package_and_its_checkout_are() {
-    let (_, said) = run(r#"echo "$INSTA_WORKSPACE_ROOT $([ "$CARGO_MANIFEST_DIR" = "$PWD" ] && echo at home)""#);
-    assert_eq!(said[0], "/the/checkout at home");
+    let (_, printed) = run(r#"echo "$INSTA_WORKSPACE_ROOT $([ "$CARGO_MANIFEST_DIR" = "$PWD" ] && echo at home)""#);
+    assert_eq!(printed[0], "/the/checkout at home");
 }
 
 #[test]
 fn a_program_that_dies_fails_the_tests_it_had_not_finished() {
-    let (outcomes, said) = run(r#"
+    let (outcomes, printed) = run(r#"
         echo '{ "type": "test", "event": "started", "name": "local::a" }'
         echo '{ "type": "test", "name": "local::a", "event": "ok" }'
         echo '{ "type": "test", "event": "started", "name": "local::b" }'
         kill -9 $$"#);
     assert_eq!(verdicts(&outcomes.unwrap()), [("local::a", &Verdict::Passed), ("local::b", &Verdict::Failed)]);
-    assert!(said.iter().any(|line| line.contains("FAILED local::b") && line.contains("signal: 9")), "{said:?}");
+    assert!(printed.iter().any(|line| line.contains("FAILED local::b") && line.contains("signal: 9")), "{printed:?}");
 }
 
 #[test]

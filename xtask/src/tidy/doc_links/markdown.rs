@@ -1,4 +1,4 @@
-//! As much Markdown as finding links and headings takes.
+//! Finds links and headings in Markdown.
 //!
 //! Code, fenced or inline, holds neither. Links are the inline and the reference form and the HTML attributes `href`
 //! and `src`; headings are those written with `#`.
@@ -14,7 +14,7 @@ pub(super) fn links(text: &str) -> Vec<(usize, String)> {
             starts.map(|start| line[start..].split('"').next().unwrap_or_default()).collect::<Vec<_>>()
         });
         let targets = inline.chain(attributes).chain(definition(&line));
-        // What follows a space is the link's title.
+        // The part after a space is the link's title.
         let targets = targets.map(|target| target.split_whitespace().next().unwrap_or_default());
         let targets = targets.map(|target| target.trim_start_matches('<').trim_end_matches('>'));
         found.extend(targets.map(|target| (number, target.to_owned())));

@@ -1,9 +1,9 @@
 //! A licence expression as manifests write it: `(MIT OR Apache-2.0) AND Unicode-3.0`.
 //!
-//! `AND` binds closer than `OR`, `WITH` belongs to the name before it, and `/` is how manifests once wrote `OR`. Names
-//! are not looked up here; who asks says which of them hold.
+//! `AND` binds closer than `OR`, `WITH` belongs to the name before it, and `/` is an old form of `OR`. The caller
+//! decides which names are acceptable.
 
-/// Which licences a package is under.
+/// The licences of a package.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Expression {
     Name(String),
@@ -14,18 +14,18 @@ pub(super) enum Expression {
 }
 
 impl Expression {
-    /// Reads an expression, or says what is wrong with it.
+    /// Parses an expression, or returns the error.
     pub(super) fn parse(text: &str) -> Result<Expression, String> {
         let spaced = text.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
-        let mut words = Words { words: spaced.split_whitespace().collect(), at: 0 };
-        let expression = words.any_of()?;
-        match words.peek() {
+        let mut tokens = Tokens { tokens: spaced.split_whitespace().collect(), at: 0 };
+        let expression = tokens.any_of()?;
+        match tokens.peek() {
             None => Ok(expression),
             Some(word) => Err(format!("'{word}' is one too many")),
         }
     }
 
-    /// Whether the package may be used under names for which `allowed` says yes.
+    /// Whether the package may be used under licences that `allowed` accepts.
     pub(super) fn holds(&self, allowed: &dyn Fn(&str) -> bool) -> bool {
         match self {
             Expression::Name(name) => allowed(name),
@@ -35,17 +35,17 @@ impl Expression {
     }
 }
 
-struct Words<'a> {
-    words: Vec<&'a str>,
+struct Tokens<'a> {
+    tokens: Vec<&'a str>,
     at: usize,
 }
 
-impl Words<'_> {
+impl Tokens<'_> {
     fn peek(&self) -> Option<&str> {
-        self.words.get(self.at).copied()
+        self.tokens.get(self.at).copied()
     }
 
-    /// Goes past `word` if it is next.
+    /// Skips `word` if it is next.
     fn skip(&mut self, word: &str) -> bool {
         let found = self.peek() == Some(word);
         self.at += usize::from(found);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_told() {
+    fn an_invalid_expression_is_reported() {
         for bad in ["", "MIT OR", "OR MIT", "(MIT", "MIT)", "MIT Apache-2.0", "MIT WITH"] {
             assert!(Expression::parse(bad).is_err(), "{bad:?}");
         }

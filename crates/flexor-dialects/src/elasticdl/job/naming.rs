@@ -1,7 +1,7 @@
 //! Names of pods and services, labels and ports, as ElasticDL's users know them.
 //!
 //! The names are those of 0.2.0rc2, which the tutorial shows: `elasticdl-JOB-master`, `elasticdl-JOB-ps-0`,
-//! `elasticdl-JOB-worker-4`. A server keeps its number for life; a worker that replaces another gets the next one.
+//! `elasticdl-JOB-worker-4`. A replaced server keeps its number; a worker that replaces another gets the next one.
 
 use std::collections::BTreeMap;
 

@@ -246,7 +246,7 @@ fn every_decision_about_a_pod_is_recorded_as_an_event() {
 fn too_few_servers_for_the_replication_factor_are_reported() {
     let mut world = World::with_server();
     world.job.ps_replication_factor = 2;
-    let told = |world: &World| world.reasons().iter().filter(|reason| **reason == Reason::NoPlaceForCopy).count();
+    let told = |world: &World| world.reasons().iter().filter(|reason| **reason == Reason::NoServerForBackup).count();
     world.settle();
     assert_eq!(told(&world), 1, "{:?}", world.events);
     world.edit_servers(2);

@@ -1,4 +1,4 @@
-//! Hears that something in a folder was written, made or put aside.
+//! An inotify watch over a folder: files that are written, created or renamed.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,10 +11,9 @@ use tokio::io::unix::AsyncFd;
 
 use crate::readiness::readable;
 
-/// Room for some dozen names.
+/// Bytes; room for some dozen events.
 const BUFFER: usize = 4 << 10;
 
-/// The watch.
 pub(super) struct FolderWatch(AsyncFd<OwnedFd>);
 
 impl FolderWatch {
@@ -25,7 +24,7 @@ impl FolderWatch {
         Ok(Self(readable(inotify)?))
     }
 
-    /// Waits until something has changed since the last time; many changes count as one.
+    /// Waits for a change since the last call; many changes count as one.
     pub(super) async fn changed(&mut self) -> io::Result<()> {
         loop {
             let mut ready = self.0.readable().await?;
@@ -37,7 +36,7 @@ impl FolderWatch {
     }
 }
 
-/// Takes out what is there. Whether there was anything.
+/// Removes all queued events. Returns whether there were any.
 fn drain(inotify: &OwnedFd) -> io::Result<bool> {
     let mut buffer = [MaybeUninit::uninit(); BUFFER];
     let mut reader = Reader::new(inotify, &mut buffer);

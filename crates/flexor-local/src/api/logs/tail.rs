@@ -1,4 +1,4 @@
-//! The end of a log, which may reach back into files that were put aside.
+//! The last lines of a log, which may reach back into rotated files.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -6,22 +6,23 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// So much is looked through at a time, from the end.
+/// Bytes that are searched at a time, from the end.
 const BLOCK: u64 = 64 << 10;
 
-/// The files of a log, oldest first, each where reading is to begin: at its start, or so that `lines` lines are left.
+/// Opens the files of a log, oldest first, each positioned where reading begins: at its start, or before the last `lines`
+/// lines.
 pub(super) fn open(path: &Path, lines: Option<u64>) -> io::Result<Vec<File>> {
     let mut files: Vec<File> = Vec::new();
     let mut left = lines;
     let mut last = None;
     for number in 0.. {
-        let mut file = match File::open(aside(path, number)) {
+        let mut file = match File::open(rotated(path, number)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => break,
             Err(error) => return Err(error),
         };
         let metadata = file.metadata()?;
-        // It was put aside while we looked, and is the one that we have.
+        // The log was rotated meanwhile, and this is the file that is open already.
         if last.replace((metadata.dev(), metadata.ino())) == Some((metadata.dev(), metadata.ino())) {
             continue;
         }
@@ -39,8 +40,8 @@ pub(super) fn open(path: &Path, lines: Option<u64>) -> io::Result<Vec<File>> {
     Ok(files)
 }
 
-/// `log` is written, `log.1` is what it was before, and so on.
-fn aside(path: &Path, number: u32) -> PathBuf {
+/// `log` is the current file, `log.1` the one before it, and so on.
+fn rotated(path: &Path, number: u32) -> PathBuf {
     let mut name = OsString::from(path);
     if number > 0 {
         name.push(format!(".{number}"));
@@ -48,7 +49,7 @@ fn aside(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
-/// Where the last `wanted` lines of a file begin, and how many they are if it has fewer. A last line may lack its end.
+/// Where the last `wanted` lines of a file begin, and their number if it has fewer. The last line may lack its newline.
 fn last_lines(file: &mut File, wanted: u64) -> io::Result<(u64, u64)> {
     let size = file.metadata()?.len();
     let mut found = 0;
@@ -64,7 +65,7 @@ fn last_lines(file: &mut File, wanted: u64) -> io::Result<(u64, u64)> {
         file.by_ref().take(end - start).read_to_end(&mut block)?;
         for (index, _) in block.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
             let at = start + index as u64;
-            // The end of the last line begins no other.
+            // The newline at the end of the file begins no line.
             if at + 1 == size {
                 continue;
             }
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_reach_back_into_what_was_put_aside() {
+    fn the_last_lines_reach_back_into_rotated_files() {
         let files = [("log.2", "1\n2\n"), ("log.1", "3\n4\n"), ("log", "5\n6\n")];
         for (lines, read) in [
             (None, "1\n2\n3\n4\n5\n6\n"),
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn long_files_empty_files_and_unfinished_lines_have_ends_too() {
+    fn the_last_lines_of_long_empty_and_unfinished_files_are_found() {
         let long = "0123456789\n".repeat(20_000);
         assert_eq!(tail(&[("log", &long)], Some(3)), "0123456789\n".repeat(3));
         assert_eq!(tail(&[("log", "")], Some(3)), "");

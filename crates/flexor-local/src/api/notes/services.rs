@@ -1,4 +1,4 @@
-//! The services of a job: names that would resolve on Kubernetes, and the addresses that stand for them here.
+//! The services of a job: names that would resolve on Kubernetes, and the addresses to use here instead.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,15 @@ use serde_json::Value;
 
 use crate::cluster::{Everything, JobRecord, PodRecord};
 
-/// A service, and the pods that it stands in front of.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Service {
     pub name: String,
-    /// Where its pods are; none where there is no pod now.
+    /// Of its pods.
     pub addresses: Vec<String>,
 }
 
 impl Service {
-    /// What to use in the place of its name.
+    /// The addresses to use instead of its name.
     pub(super) fn address(&self) -> String {
         if self.addresses.is_empty() { "<none>".to_owned() } else { self.addresses.join(", ") }
     }
@@ -61,7 +60,7 @@ fn address(pod: &PodRecord, is_master: bool, port: Option<u16>) -> String {
     }
 }
 
-/// Where the containers of a template name one of the services, which will not be found.
+/// Notes about services that the containers of a template name, and which do not resolve here.
 pub(super) fn mentions(template: &Value, services: &[Service], namespace: &DnsLabel) -> Vec<String> {
     let mut notes = Vec::new();
     let spec = &template["spec"];
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_service_is_named_the_address_is_told() {
+    fn a_note_names_the_address_of_a_service() {
         let template = json!({ "spec": { "containers": [{
             "name": "main",
             "command": ["python", "--store", "mnist-master.default"],

@@ -1,13 +1,14 @@
 //! A pod as Kubernetes would show it: the Pod that the renderer made, with what the cluster and the pod's supervisor
 //! know of it.
 
-use flexor_engine::controller::PodPhase;
+use flexor_engine::pod_status::{ContainerState, ContainerStatus};
+use flexor_model::UnixTime;
 use serde_json::{Value, json};
 
-use super::{Object, time, timestamp};
-use crate::cluster::{PendingReason, PodRecord};
+use super::{Object, time};
+use crate::cluster::PodRecord;
 use crate::pods::interpreter::NODE;
-use crate::pods::status::{ContainerState, ContainerStatus};
+use crate::pods::status as supervisor;
 
 pub(super) fn object(pod: &PodRecord) -> Object {
     let meta = &pod.meta;
@@ -31,43 +32,22 @@ fn sidecars(spec: &Value) -> Vec<&str> {
 }
 
 fn status(pod: &PodRecord, sidecars: &[&str]) -> Value {
-    let phase = pod.phase();
-    let said = pod.status.as_ref();
-    let is_lost = phase == PodPhase::Failed && said.is_some_and(|said| !said.phase.is_over());
-    let (reason, message) = match (&pod.trouble, is_lost) {
-        (Some(trouble), _) => (Some("CreateContainerError"), Some(trouble.as_str())),
-        (None, true) => (Some("NodeLost"), Some("the process that looked after it is gone")),
-        (None, false) => (said.and_then(|said| said.reason.as_deref()), said.and_then(|said| said.message.as_deref())),
-    };
-    let shown = |init: bool| -> Vec<Value> {
-        let shown = containers(pod).filter(|container| container.init == init);
-        shown.map(|one| container(one, one.init && !sidecars.contains(&one.name.as_str()))).collect()
+    let kubernetes = pod.kubernetes_status(sidecars);
+    let containers = |statuses: &[ContainerStatus]| -> Vec<Value> {
+        statuses.iter().map(|status| container(status, pod.status.as_ref())).collect()
     };
     let mut status = json!({
-        "phase": format!("{phase:?}"),
+        "phase": kubernetes.phase,
         "podIP": pod.meta.address,
         "hostIP": "127.0.0.1",
         "startTime": time(pod.meta.created_at),
-        "containerStatuses": shown(false),
-        "initContainerStatuses": shown(true),
+        "containerStatuses": containers(&kubernetes.container_statuses),
+        "initContainerStatuses": containers(&kubernetes.init_container_statuses),
     });
-    match &pod.pending {
-        Some(PendingReason::Unschedulable(why)) => {
-            let condition =
-                json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why });
-            status["conditions"] = json!([condition]);
-        }
-        Some(pending @ (PendingReason::MissingReference(why) | PendingReason::CreateRefused(why))) => {
-            let is_missing = matches!(pending, PendingReason::MissingReference(_));
-            let reason = if is_missing { "CreateContainerConfigError" } else { "CreateContainerError" };
-            let waiting = json!({ "reason": reason, "message": why });
-            let container =
-                json!({ "name": pod.meta.main, "ready": false, "restartCount": 0, "state": { "waiting": waiting } });
-            status["containerStatuses"] = json!([container]);
-        }
-        Some(PendingReason::New) | None => {}
+    if !kubernetes.conditions.is_empty() {
+        status["conditions"] = json!(kubernetes.conditions);
     }
-    for (field, text) in [("reason", reason), ("message", message)] {
+    for (field, text) in [("reason", kubernetes.reason), ("message", kubernetes.message)] {
         if let Some(text) = text {
             status[field] = text.into();
         }
@@ -75,37 +55,32 @@ fn status(pod: &PodRecord, sidecars: &[&str]) -> Value {
     status
 }
 
-fn containers(pod: &PodRecord) -> impl Iterator<Item = &ContainerStatus> {
-    pod.status.iter().flat_map(|status| &status.containers)
-}
-
-/// The status of a container. An ordinary init container `prepares` for others and is ready once it has succeeded.
-fn container(container: &ContainerStatus, prepares: bool) -> Value {
-    let (ready, state) = match &container.state {
-        ContainerState::Waiting(reason) => (false, json!({ "waiting": { "reason": reason } })),
-        ContainerState::Running { pid, started_at } => {
-            (true, json!({ "running": { "startedAt": timestamp(*started_at), "pid": pid } }))
-        }
-        ContainerState::Terminated { exit_code, reason, message, started_at, finished_at } => {
-            let mut end = json!({
-                "exitCode": exit_code,
-                "reason": reason,
-                "startedAt": started_at.map_or(Value::Null, timestamp),
-                "finishedAt": timestamp(*finished_at),
-            });
-            if let Some(message) = message {
-                end["message"] = message.as_str().into();
-            }
-            (prepares && *exit_code == 0, json!({ "terminated": end }))
-        }
-    };
-    let mut json =
-        json!({ "name": container.name, "ready": ready, "restartCount": container.restarts, "state": state });
-    let limited = container.limited.as_ref().map(ToString::to_string);
-    for (field, text) in [("memoryLimited", limited), ("logCut", container.log_cut.clone())] {
+/// The status of a container, with what is peculiar to the laptop: its process, its memory limit and a log that was cut.
+fn container(status: &ContainerStatus, reported: Option<&supervisor::PodStatus>) -> Value {
+    let mut status = status.clone();
+    for state in [&mut status.state, &mut status.last_state] {
+        use_whole_seconds(state);
+    }
+    let mut json = json!(status);
+    let reported = reported.and_then(|pod| pod.containers.iter().find(|known| known.name == status.name));
+    let Some(reported) = reported else { return json };
+    if let supervisor::ContainerState::Running { pid, .. } = reported.state {
+        json["state"]["running"]["pid"] = pid.into();
+    }
+    let limited = reported.limited.as_ref().map(ToString::to_string);
+    for (field, text) in [("memoryLimited", limited), ("logCut", reported.log_cut.clone())] {
         if let Some(text) = text {
             json[field] = text.into();
         }
     }
     json
+}
+
+/// Kubernetes keeps times of containers to the second.
+fn use_whole_seconds(state: &mut ContainerState) {
+    let running = state.running.iter_mut().map(|running| &mut running.started_at);
+    let terminated = state.terminated.iter_mut().flat_map(|end| [&mut end.started_at, &mut end.finished_at]);
+    for at in running.chain(terminated) {
+        *at = at.map(UnixTime::whole_second);
+    }
 }

@@ -1,4 +1,4 @@
-//! Reading a table file: what it has, and single partitions of it.
+//! Reading a table file: its header, and single partitions.
 
 use std::io;
 use std::ops::Range;
@@ -13,73 +13,65 @@ use crate::piece::Piece;
 use crate::placement::PartitionId;
 use crate::spec::Fingerprint;
 
-/// A table file that can be read.
 #[derive(Debug)]
 pub struct TableFile {
     tables: Tables,
     extents: Vec<Extent>,
 }
 
-/// A table file that cannot be read.
+/// The file cannot be read or is damaged.
 #[derive(Debug, Error)]
 pub enum TableFileError {
-    /// The bytes could not be had.
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// The bytes are not those of a table file.
     #[error("at byte {offset}: {why}")]
-    Damaged {
-        /// Where.
-        offset: u64,
-        /// What was found.
-        why: String,
-    },
+    Damaged { offset: u64, why: String },
 }
 
 impl TableFile {
-    /// Opens a file of `size` bytes, of which `read` gives ranges.
+    /// Opens a file of `size` bytes; `read` returns ranges of it.
     pub fn open(size: u64, read: &mut dyn FnMut(Range<u64>) -> io::Result<Vec<u8>>) -> Result<Self, TableFileError> {
         if size < BEGIN.len() as u64 + TAIL_BYTES {
-            return Err(damaged(0, format!("{size} bytes are no table file")));
+            return Err(damaged(0, format!("a table file has more than {size} bytes")));
         }
         if read(0..BEGIN.len() as u64)? != BEGIN {
-            return Err(damaged(0, "it does not begin as a table file"));
+            return Err(damaged(0, "the start marker of a table file is missing"));
         }
         let tail_at = size - TAIL_BYTES;
         let tail = read(tail_at..size)?;
-        let (place, magic) = tail.split_at_checked(8).unwrap_or_default();
-        let place = Reader(place).u64().filter(|place| magic == FINISH && *place < tail_at);
-        let place = place.ok_or_else(|| damaged(tail_at, "it does not end as a table file"))?;
+        let (list_at, magic) = tail.split_at_checked(8).unwrap_or_default();
+        let list_at = Reader(list_at).u64().filter(|list_at| magic == FINISH && *list_at < tail_at);
+        let list_at = list_at.ok_or_else(|| damaged(tail_at, "the end marker of a table file is missing"))?;
 
-        let (extents, end) = json_block::<Vec<Extent>>(PARTITIONS, place, tail_at, read)?;
+        let (extents, end) = json_block::<Vec<Extent>>(PARTITIONS, list_at, tail_at, read)?;
         if end != tail_at {
-            return Err(damaged(end, "there is something behind the list of partitions"));
+            return Err(damaged(end, "unexpected data follows the list of partitions"));
         }
-        let (tables, first) = json_block::<Tables>(TABLES, BEGIN.len() as u64, place, read)?;
+        let (tables, first) = json_block::<Tables>(TABLES, BEGIN.len() as u64, list_at, read)?;
         if tables.format != FORMAT {
             let why = format!("format {} is unknown, this program reads format {FORMAT}", tables.format);
             return Err(damaged(BEGIN.len() as u64, why));
         }
         let outside = |extent: &&Extent| {
-            extent.offset < first || extent.offset.checked_add(extent.bytes).is_none_or(|end| end > place)
+            extent.offset < first || extent.offset.checked_add(extent.bytes).is_none_or(|end| end > list_at)
         };
         match extents.iter().find(outside) {
-            Some(extent) => Err(damaged(place, format!("partition {} lies outside of the file", extent.partition))),
+            Some(extent) => {
+                Err(damaged(list_at, format!("partition {} lies outside the data of the file", extent.partition)))
+            }
             None => Ok(Self { tables, extents }),
         }
     }
 
-    /// The model of which this has rows.
     pub fn fingerprint(&self) -> Fingerprint {
         self.tables.fingerprint
     }
 
-    /// The partitions that are in it.
     pub fn partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
         self.extents.iter().map(|extent| extent.partition)
     }
 
-    /// The pieces of a partition; none if it is not in the file.
+    /// The pieces of a partition; empty if the file does not contain it.
     pub fn pieces(
         &self,
         partition: PartitionId,
@@ -92,15 +84,15 @@ impl TableFile {
         let (mut rest, mut pieces) = (&bytes[..], Vec::new());
         while !rest.is_empty() {
             let offset = extent.offset + (bytes.len() - rest.len()) as u64;
-            let (block, behind) = block::take(rest).map_err(|error| damaged(offset, error))?;
+            let (block, remaining) = block::take(rest).map_err(|error| damaged(offset, error))?;
             pieces.push(Piece::of_block(block).map_err(|error| damaged(offset, error))?);
-            rest = behind;
+            rest = remaining;
         }
         Ok(pieces)
     }
 }
 
-/// Reads a block of JSON that begins at a place and ends before another.
+/// Reads a JSON block of this kind that starts at `offset` and ends at or before `end`.
 fn json_block<T: DeserializeOwned>(
     kind: u32,
     offset: u64,
@@ -119,7 +111,7 @@ fn json_block<T: DeserializeOwned>(
     let bytes = read(offset..block_end)?;
     let (block, _) = block::take(&bytes).map_err(|error| damaged(offset, error))?;
     if block.kind != kind {
-        return Err(damaged(offset, format!("a block of kind {} stands where {kind} should", block.kind)));
+        return Err(damaged(offset, format!("a block of kind {} instead of {kind}", block.kind)));
     }
     let value = serde_json::from_slice(block.bytes).map_err(|error| damaged(offset, error))?;
     Ok((value, block_end))

@@ -4,22 +4,21 @@ use std::io::{self, Write};
 
 use super::{BEGIN, Extent, FINISH, PARTITIONS, TABLES, Tables};
 use crate::block;
-use crate::checkpoint::summing::Summing;
+use crate::checkpoint::checksums::ChecksumWriter;
 use crate::piece::Piece;
 use crate::placement::PartitionId;
 use crate::spec::ModelSpec;
 
-/// A table file that is being written.
 pub(in crate::checkpoint) struct TableFileWriter<W> {
-    to: Summing<W>,
+    to: ChecksumWriter<W>,
     extents: Vec<Extent>,
-    /// A piece as bytes, in memory that is used again.
+    /// A reused buffer for an encoded piece.
     piece: Vec<u8>,
 }
 
 impl<W: Write> TableFileWriter<W> {
     pub(in crate::checkpoint) fn new(to: W, model: &ModelSpec) -> io::Result<Self> {
-        let mut to = Summing::new(to);
+        let mut to = ChecksumWriter::new(to);
         to.write_all(BEGIN)?;
         let mut bytes = Vec::new();
         block::put(&mut bytes, TABLES, &serde_json::to_vec(&Tables::of(model))?);
@@ -27,7 +26,7 @@ impl<W: Write> TableFileWriter<W> {
         Ok(Self { to, extents: Vec::new(), piece: Vec::new() })
     }
 
-    /// The pieces that follow are of this partition.
+    /// Starts a partition; the following pieces belong to it.
     pub(in crate::checkpoint) fn begin(&mut self, partition: PartitionId) {
         self.extents.push(Extent { partition, offset: self.to.bytes(), bytes: 0 });
     }
@@ -42,12 +41,12 @@ impl<W: Write> TableFileWriter<W> {
         Ok(())
     }
 
-    /// Ends the file; gives its size and checksums.
+    /// Ends the file. Returns its size and checksums.
     pub(in crate::checkpoint) fn finish(mut self) -> io::Result<(u64, Vec<u32>)> {
-        let place = self.to.bytes();
+        let list_at = self.to.bytes();
         let mut bytes = Vec::new();
         block::put(&mut bytes, PARTITIONS, &serde_json::to_vec(&self.extents)?);
-        bytes.extend(place.to_le_bytes());
+        bytes.extend(list_at.to_le_bytes());
         bytes.extend(FINISH);
         self.to.write_all(&bytes)?;
         Ok(self.to.finish())

@@ -1,4 +1,4 @@
-//! The checked-in inputs of the fuzz target `checkpoint`, each held to what its name says.
+//! Checks that each input in the corpus of the fuzz target `checkpoint` behaves as its name says.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::checkpoint::{Manifest, TableFile, TableFileError};
 use crate::layout::Layout;
-use crate::partition::Arriving;
+use crate::partition::PartitionImport;
 use crate::piece::Piece;
 use crate::placement::PartitionId;
 use crate::spec::{Initializer, ModelSpec, Optimizer, TableSpec};
@@ -15,7 +15,7 @@ fn seed(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/checkpoint").join(name)).unwrap()
 }
 
-/// How many rows the partitions of a table file have.
+/// The row counts of the partitions of a table file.
 fn rows(bytes: &[u8]) -> Result<Vec<(PartitionId, u64)>, TableFileError> {
     let tables = vec![TableSpec { name: "users".to_owned(), dim: 2, init: Initializer::Zeros }];
     let spec = ModelSpec { variables: vec![], tables, optimizer: Optimizer::adam(0.1), seed: 1 };
@@ -27,17 +27,17 @@ fn rows(bytes: &[u8]) -> Result<Vec<(PartitionId, u64)>, TableFileError> {
     let file = TableFile::open(bytes.len() as u64, &mut read)?;
     let mut rows = Vec::new();
     for partition in file.partitions() {
-        let mut arriving = Arriving::new(&layout, partition);
+        let mut import = PartitionImport::new(&layout, partition);
         for piece in file.pieces(partition, &mut read)? {
-            arriving.take(piece).unwrap();
+            import.add(piece).unwrap();
         }
-        rows.push((partition, arriving.finish().unwrap().rows()));
+        rows.push((partition, import.finish().unwrap().rows()));
     }
     Ok(rows)
 }
 
 #[test]
-fn whole_files_of_the_corpus_are_read() {
+fn valid_files_of_the_corpus_are_read() {
     let rows = rows(&seed("table_file")).unwrap();
     assert_eq!((rows.len(), rows.iter().map(|(_, rows)| rows).sum()), (3, 12));
     assert_eq!(self::rows(&seed("table_file_of_nothing")).unwrap(), []);
@@ -49,7 +49,7 @@ fn whole_files_of_the_corpus_are_read() {
 }
 
 #[test]
-fn damaged_files_of_the_corpus_are_refused() {
+fn damaged_files_of_the_corpus_are_rejected() {
     for name in ["table_file_cut_off", "table_file_with_another_place", "table_file_with_a_flipped_bit", "empty"] {
         assert!(matches!(rows(&seed(name)), Err(TableFileError::Damaged { .. })), "{name}");
     }

@@ -1,4 +1,4 @@
-//! A storage in memory that can die at any step, and lose any bit.
+//! A storage in memory that can crash at any step and flip any bit.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
@@ -11,7 +11,7 @@ use crate::checkpoint::Storage;
 #[derive(Debug, Default)]
 pub(super) struct InMemory {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
-    /// How many more steps are taken before it dies.
+    /// Steps until the crash.
     steps_left: Option<Mutex<usize>>,
     largest_read: Mutex<usize>,
 }
@@ -21,13 +21,13 @@ impl InMemory {
         self.files.lock().clone()
     }
 
-    /// The same, but every write and every renaming is a step, and after so many all fail.
-    pub(super) fn that_dies_after(&self, steps: usize) -> Self {
+    /// A copy that fails after `steps` steps. Every write and every rename is a step.
+    pub(super) fn crashing_after(&self, steps: usize) -> Self {
         Self { files: Mutex::new(self.files()), steps_left: Some(Mutex::new(steps)), ..Self::default() }
     }
 
-    /// What a new process finds.
-    pub(super) fn after_death(&self) -> Self {
+    /// The files that a new process finds.
+    pub(super) fn after_crash(&self) -> Self {
         Self { files: Mutex::new(self.files()), ..Self::default() }
     }
 
@@ -37,13 +37,13 @@ impl InMemory {
         Self { files: Mutex::new(files), ..Self::default() }
     }
 
-    pub(super) fn with_flipped_bit(&self, name: &str, place: usize, bit: usize) -> Self {
+    pub(super) fn with_flipped_bit(&self, name: &str, byte: usize, bit: usize) -> Self {
         let mut bytes = self.files().remove(name).unwrap();
-        bytes[place] ^= 1 << bit;
+        bytes[byte] ^= 1 << bit;
         self.with_file(name, &bytes)
     }
 
-    /// The most bytes that were read at once.
+    /// The largest single read, in bytes.
     pub(super) fn largest_read(&self) -> usize {
         *self.largest_read.lock()
     }
@@ -51,17 +51,17 @@ impl InMemory {
     fn step(&self) -> io::Result<()> {
         let Some(left) = &self.steps_left else { return Ok(()) };
         let mut left = left.lock();
-        *left = left.checked_sub(1).ok_or_else(|| io::Error::other("the machine has died"))?;
+        *left = left.checked_sub(1).ok_or_else(|| io::Error::other("the machine has crashed"))?;
         Ok(())
     }
 }
 
-struct Half<'a> {
+struct PartialFile<'a> {
     of: &'a InMemory,
     bytes: Vec<u8>,
 }
 
-impl Write for Half<'_> {
+impl Write for PartialFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.of.step()?;
         self.bytes.extend_from_slice(bytes);
@@ -75,10 +75,10 @@ impl Write for Half<'_> {
 
 impl Storage for InMemory {
     fn put(&self, name: &str, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-        let mut half = Half { of: self, bytes: Vec::new() };
-        write(&mut half)?;
+        let mut partial = PartialFile { of: self, bytes: Vec::new() };
+        write(&mut partial)?;
         self.step()?;
-        self.files.lock().insert(name.to_owned(), half.bytes);
+        self.files.lock().insert(name.to_owned(), partial.bytes);
         Ok(())
     }
 
@@ -105,9 +105,9 @@ impl Storage for InMemory {
         Ok(())
     }
 
-    fn delete_folder(&self, folder: &str) -> io::Result<()> {
+    fn delete_directory(&self, directory: &str) -> io::Result<()> {
         self.step()?;
-        self.files.lock().retain(|name, _| !name.starts_with(&format!("{folder}/")));
+        self.files.lock().retain(|name, _| !name.starts_with(&format!("{directory}/")));
         Ok(())
     }
 }

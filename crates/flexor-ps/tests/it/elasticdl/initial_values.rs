@@ -1,4 +1,4 @@
-//! How rows begin: by the names that Keras has, the same whoever makes them and in whatever order.
+//! Initial values of rows: Keras' initializers, independent of servers and of the order of pulls.
 
 use std::num::NonZeroU32;
 
@@ -6,16 +6,16 @@ use flexor_ps::elasticdl::{Options, Parameters};
 use flexor_ps::legacy_placement::server_of_row;
 use flexor_ps::spec::Optimizer;
 
-use super::served::{ASYNC, Served};
+use super::loopback_server::{ASYNC, LoopbackServer};
 
 async fn first_rows(initializer: &str, ids: &[i64]) -> Vec<Vec<f32>> {
-    let mut served = Served::new(Optimizer::adam(0.1), ASYNC).await;
-    served.push_infos(&[("e", 8, initializer)]).await.unwrap();
-    served.rows("e", ids).await.unwrap()
+    let mut server = LoopbackServer::new(Optimizer::adam(0.1), ASYNC).await;
+    server.push_infos(&[("e", 8, initializer)]).await.unwrap();
+    server.rows("e", ids).await.unwrap()
 }
 
 #[tokio::test]
-async fn names_of_keras_mean_what_they_mean_there() {
+async fn initializers_have_the_meaning_of_keras() {
     let ids: Vec<i64> = (0..500).collect();
     let all = async |name: &str| first_rows(name, &ids).await.concat();
     assert!(all("zeros").await.iter().all(|value| *value == 0.0));
@@ -44,8 +44,8 @@ async fn values_do_not_depend_on_order_or_on_how_many_servers_there_are() {
         let servers = NonZeroU32::new(count).unwrap();
         let mut parts = Vec::new();
         for _ in 0..count {
-            let served = Served::new(Optimizer::sgd(0.1), ASYNC).await;
-            parts.push(served);
+            let server = LoopbackServer::new(Optimizer::sgd(0.1), ASYNC).await;
+            parts.push(server);
             parts.last_mut().unwrap().push_infos(&[("other", 3, "normal"), ("e", 8, "uniform")]).await.unwrap();
         }
         for (id, wanted) in ids.iter().zip(&alone).rev() {
@@ -58,10 +58,10 @@ async fn values_do_not_depend_on_order_or_on_how_many_servers_there_are() {
 #[tokio::test]
 async fn another_seed_has_other_values() {
     let options = Options { optimizer: Optimizer::sgd(0.1), mode: ASYNC, seed: 8 };
-    let mut served = Served::with(Parameters::new(options).unwrap(), None).await;
-    served.push_infos(&[("e", 8, "uniform"), ("f", 8, "uniform")]).await.unwrap();
-    let rows = served.rows("e", &[1, 2]).await.unwrap();
+    let mut server = LoopbackServer::with(Parameters::new(options).unwrap(), None).await;
+    server.push_infos(&[("e", 8, "uniform"), ("f", 8, "uniform")]).await.unwrap();
+    let rows = server.rows("e", &[1, 2]).await.unwrap();
     assert_ne!(rows[0], rows[1]);
     assert_ne!(rows, first_rows("uniform", &[1, 2]).await);
-    assert_ne!(rows, served.rows("f", &[1, 2]).await.unwrap());
+    assert_ne!(rows, server.rows("f", &[1, 2]).await.unwrap());
 }

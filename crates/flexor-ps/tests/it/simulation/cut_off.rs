@@ -1,4 +1,4 @@
-//! Stories of one server that the master does not reach, though all others do.
+//! A server that is cut off from the master but reachable for all others.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use super::model::{TABLE, keys, spec};
 use super::network::{Name, Network};
 use super::world::{MASTER, World};
 
-/// How long a push may take: what the master waits for a server, and what a client waits for an answer, several times.
+/// The longest time of a push: several times the master's timeout of a server plus the client's timeout of an answer.
 const LIMIT: Duration = Duration::from_secs(15);
 
 #[tokio::test(start_paused = true)]
-async fn a_push_does_not_wait_for_a_server_that_does_not_hear_what_has_become_of_it() {
+async fn a_push_does_not_wait_for_a_server_that_cannot_learn_of_its_demotion() {
     for seed in 0..20 {
         let dice = Dice::new(seed);
         let network = Network::new(dice.clone());
         let mut world = World::begin(network.clone(), 2, None).await;
         world.start_server("ps-0");
         world.start_server("ps-1");
-        world.want();
+        world.report_desired();
         let dialer = network.dialer(&Name::from("worker"));
         let mut client = Client::with_dialer(MASTER, None, spec(), dialer).await.unwrap();
         let keys = keys();
@@ -32,26 +32,26 @@ async fn a_push_does_not_wait_for_a_server_that_does_not_hear_what_has_become_of
         let mut is_cut_off = false;
         for first in 0.. {
             if first == 10 {
-                network.part(&world.servers["ps-0"].address, &Name::from(MASTER));
+                network.disconnect(&world.servers["ps-0"].address, &Name::from(MASTER));
                 is_cut_off = true;
             }
             let gradients = Gradients {
                 batch: BatchId { dataset: 1, epoch: 0, first, len: 1 },
                 learning_rate: 0.0,
-                in_step: None,
+                rewind_epoch: None,
                 non_finite: NonFinite::Refuse,
                 rows: &[(TABLE, &keys, &ones)],
                 variables: &[],
             };
             let pushed = timeout(LIMIT, client.push(&gradients)).await;
-            pushed.unwrap_or_else(|_| panic!("seed {seed}: batch {first}: {}", world.described())).unwrap();
+            pushed.unwrap_or_else(|_| panic!("seed {seed}: batch {first}: {}", world.describe())).unwrap();
             if is_cut_off && began.elapsed() > Duration::from_secs(40) {
                 break;
             }
             tokio::time::sleep(dice.within(Duration::from_millis(200))).await;
         }
-        let owners = world.status().unwrap().servers;
-        let owner = owners.iter().find(|server| server.name == "ps-1").unwrap();
-        assert_eq!(owner.partitions, 256, "the other has taken over");
+        let primaries = world.status().unwrap().servers;
+        let primary = primaries.iter().find(|server| server.name == "ps-1").unwrap();
+        assert_eq!(primary.partitions, 256, "the other server is primary of all partitions");
     }
 }

@@ -1,11 +1,11 @@
-//! Chance: one seed, one history (SplitMix64).
+//! A seeded random number generator (SplitMix64).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// Dice that fall the same way for the same seed. Clones are the same dice.
+/// Deterministic random numbers. Clones share one state.
 #[derive(Clone)]
 pub(crate) struct Dice(Arc<Mutex<u64>>);
 
@@ -14,7 +14,6 @@ impl Dice {
         Self(Arc::new(Mutex::new(seed)))
     }
 
-    /// A number below `sides`.
     pub(crate) fn roll(&self, sides: u64) -> u64 {
         let mut state = self.0.lock();
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -24,22 +23,22 @@ impl Dice {
         (z ^ (z >> 31)) % sides
     }
 
-    /// True once in so many times.
+    /// True with probability 1 / `times`.
     pub(crate) fn once_in(&self, times: u64) -> bool {
         self.roll(times) == 0
     }
 
-    /// A time of less than this.
+    /// A duration below `most`.
     pub(crate) fn within(&self, most: Duration) -> Duration {
         Duration::from_micros(self.roll(most.as_micros() as u64))
     }
 
-    /// One of these, if there are any.
+    /// A random element; `None` of an empty slice.
     pub(crate) fn pick<T: Clone>(&self, of: &[T]) -> Option<T> {
         if of.is_empty() { None } else { of.get(self.roll(of.len() as u64) as usize).cloned() }
     }
 
-    /// Dice of their own, so that what one party does with chance changes nothing for another.
+    /// An independent generator, so that one party's draws do not affect another's.
     pub(crate) fn split(&self) -> Self {
         Self::new(self.roll(u64::MAX))
     }

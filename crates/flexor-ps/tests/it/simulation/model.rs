@@ -1,9 +1,7 @@
-//! What the histories train: a table with one key in each of some partitions, so that a row counts the updates of its
-//! partition, and one dense variable.
+//! The model of the histories: a table with one key in each of some partitions, and one dense variable.
 //!
-//! Counting: rate 1, all zeros, gradients of -1, so that a value is the number of batches that were applied. In steps
-//! the gradients depend on the values, and the model is compared with one that is computed here, one step after the
-//! other.
+//! Asynchronous: learning rate 1, zeros, gradients of -1, so a value is the number of applied batches. Synchronous: the
+//! gradients depend on the values, and the model is compared with a sequential computation of all steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +11,7 @@ use flexor_ps::spec::{Initializer, ModelSpec, Optimizer, TableSpec, VariableSpec
 
 pub(crate) const TABLE: TableId = TableId(0);
 pub(crate) const WEIGHTS: usize = 3;
-/// How many partitions have a row.
+/// Partitions with a row.
 const ROWS: usize = 24;
 
 pub(crate) fn spec() -> ModelSpec {
@@ -25,47 +23,46 @@ pub(crate) fn spec() -> ModelSpec {
     }
 }
 
-/// Keys that lie in partitions of their own, none of which has the dense variable.
+/// Keys in distinct partitions, none of which has the dense variable.
 pub(crate) fn keys() -> Vec<u64> {
     let layout = Layout::new(spec()).unwrap();
     let name = layout.name_hash(TABLE).unwrap();
     let mut taken: BTreeSet<PartitionId> = layout.slices().filter_map(|slice| layout.partition_of(slice)).collect();
-    (0..).filter(|key| taken.insert(name.place(*key).partition())).take(ROWS).collect()
+    (0..).filter(|key| taken.insert(name.hash_key(*key).partition())).take(ROWS).collect()
 }
 
-/// Which keys a batch is about, always the same ones: about a quarter of all.
+/// The keys of a batch: a deterministic quarter of all keys.
 pub(crate) fn keys_of(batch: (u32, u64), keys: &[u64]) -> Vec<u64> {
     let mixed = |key: u64| (key ^ (u64::from(batch.0) << 7) ^ batch.1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let chosen = |key: &&u64| mixed(**key) >> 62 == 0;
     keys.iter().filter(chosen).copied().collect()
 }
 
-/// The values of a model.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Values {
+pub(crate) struct ModelValues {
     pub(crate) rows: BTreeMap<u64, f32>,
     pub(crate) weights: Vec<f32>,
 }
 
-impl Values {
+impl ModelValues {
     pub(crate) fn zeros(keys: &[u64]) -> Self {
         Self { rows: keys.iter().map(|key| (*key, 0.0)).collect(), weights: vec![0.0; WEIGHTS] }
     }
 }
 
-/// The gradient of a batch in steps: it depends on the values, and no sum of such numbers is exact.
+/// The gradient of a batch in synchronous training. It depends on the values, and sums of such numbers round.
 pub(crate) fn gradient(batch: (u32, u64), at: u64, value: f32) -> f32 {
     let target = 1.0 / (1.0 + (u64::from(batch.0) * 31 + batch.1 * 7 + at * 3) as f32 % 17.0);
     (value - target) * 0.3
 }
 
-/// All steps of all epochs, one after the other: the values before each of them, and after the last.
-pub(crate) fn sequential(keys: &[u64], epochs: u32, batches: u64, in_step: u64) -> Vec<Values> {
-    let mut values = Values::zeros(keys);
+/// The values before each step of all epochs, and after the last, computed sequentially.
+pub(crate) fn sequential(keys: &[u64], epochs: u32, batches: u64, batches_per_step: u64) -> Vec<ModelValues> {
+    let mut values = ModelValues::zeros(keys);
     let mut all = vec![values.clone()];
     for epoch in 0..epochs {
-        for first in (0..batches).step_by(in_step as usize) {
-            let end = (first + in_step).min(batches);
+        for first in (0..batches).step_by(batches_per_step as usize) {
+            let end = (first + batches_per_step).min(batches);
             let count = (end - first) as f32;
             let before = values.clone();
             let mut rows: BTreeMap<u64, f32> = BTreeMap::new();

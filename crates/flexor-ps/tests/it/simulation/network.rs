@@ -1,9 +1,8 @@
-//! The network between the parties of a history: streams in memory whose bytes take their time, stop for a while, or
-//! never arrive.
+//! A simulated network: in-memory streams whose bytes are delayed, held back or lost.
 //!
-//! Everybody has a name, which is also the address. A wire is one connection: bytes come in order or the wire is cut, as
-//! with TCP. Two parties can be apart for a while: what they have sent arrives afterwards, unless a keep-alive has given
-//! up first. Whoever is killed is cut off from all, with a word or without.
+//! Every party has a name, which is also its address. A wire is one connection: it delivers bytes in order or is cut,
+//! as with TCP. Two parties can be disconnected for a while: their bytes are delivered afterwards, unless a keep-alive
+//! timed out first. A killed party loses all wires; the peers notice, or not if it is killed silently.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,53 +19,60 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::dice::Dice;
 
-/// What fits into a wire before the sender has to wait.
+/// The buffer of a wire, in bytes.
 const BUFFER: usize = 1 << 20;
 
 pub(crate) type Name = Arc<str>;
 
 #[derive(Clone)]
-pub(crate) struct Network(Arc<Mutex<State>>);
+pub(crate) struct Network(Arc<Mutex<NetworkState>>);
 
-struct State {
+struct NetworkState {
     dice: Dice,
     listening: BTreeMap<Name, mpsc::UnboundedSender<io::Result<DuplexStream>>>,
     wires: BTreeMap<u64, Wire>,
     last: u64,
-    apart: BTreeSet<(Name, Name)>,
-    /// Moves on when somebody is apart or together again.
+    disconnected: BTreeSet<(Name, Name)>,
+    /// Incremented when parties are disconnected or reconnected.
     changed: watch::Sender<u64>,
 }
 
 struct Wire {
     ends: [Name; 2],
-    fate: watch::Sender<Fate>,
+    status: watch::Sender<WireStatus>,
 }
 
-/// What has become of a wire.
+/// The state of a wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Fate {
-    Stands,
-    /// Both ends hear of it.
+enum WireStatus {
+    Connected,
+    /// Closed; both ends notice.
     Cut,
-    /// This end is gone, and the other never hears so.
+    /// This end is gone, and the other never notices.
     Silent(Name),
 }
 
 impl Network {
     pub(crate) fn new(dice: Dice) -> Self {
-        let (listening, wires, apart) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self(Arc::new(Mutex::new(State { dice, listening, wires, last: 0, apart, changed: watch::Sender::new(0) })))
+        let (listening, wires, disconnected) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self(Arc::new(Mutex::new(NetworkState {
+            dice,
+            listening,
+            wires,
+            last: 0,
+            disconnected,
+            changed: watch::Sender::new(0),
+        })))
     }
 
-    /// What comes to a name.
+    /// Accepts connections to a name.
     pub(crate) fn listen(&self, name: &Name) -> UnboundedReceiverStream<io::Result<DuplexStream>> {
         let (sender, incoming) = mpsc::unbounded_channel();
         self.0.lock().listening.insert(name.clone(), sender);
         UnboundedReceiverStream::new(incoming)
     }
 
-    /// How somebody connects to others.
+    /// The dialer of a party.
     pub(crate) fn dialer(&self, from: &Name) -> Dialer {
         let (network, from) = (self.clone(), from.clone());
         Dialer::new(Jitter::of_name(&from), move |to| {
@@ -75,54 +81,54 @@ impl Network {
         })
     }
 
-    /// Cuts one wire, and says which.
+    /// Cuts a random wire. Returns its description.
     pub(crate) fn cut_one(&self) -> Option<String> {
         let state = self.0.lock();
         let wires: Vec<u64> = state.wires.keys().copied().collect();
         let wire = &state.wires[&state.dice.pick(&wires)?];
-        wire.fate.send_replace(Fate::Cut);
+        wire.status.send_replace(WireStatus::Cut);
         Some(format!("{} - {}", wire.ends[0], wire.ends[1]))
     }
 
-    /// Nothing goes from one to the other any more, and they do not know why.
-    pub(crate) fn part(&self, one: &Name, other: &Name) {
+    /// Holds back all bytes between two parties without closing their wires.
+    pub(crate) fn disconnect(&self, one: &Name, other: &Name) {
         let mut state = self.0.lock();
-        state.apart.insert(pair(one, other));
+        state.disconnected.insert(pair(one, other));
         state.changed.send_modify(|count| *count += 1);
     }
 
-    /// They are together again.
-    pub(crate) fn join(&self, one: &Name, other: &Name) {
+    /// Delivers bytes between two parties again.
+    pub(crate) fn reconnect(&self, one: &Name, other: &Name) {
         let mut state = self.0.lock();
-        state.apart.remove(&pair(one, other));
+        state.disconnected.remove(&pair(one, other));
         state.changed.send_modify(|count| *count += 1);
     }
 
-    /// Whether anybody is apart.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.0.lock().apart.is_empty()
+    /// Whether no parties are disconnected.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.0.lock().disconnected.is_empty()
     }
 
-    /// Everybody is together.
+    /// Reconnects all parties.
     pub(crate) fn heal(&self) {
         let mut state = self.0.lock();
-        state.apart.clear();
+        state.disconnected.clear();
         state.changed.send_modify(|count| *count += 1);
     }
 
-    /// Somebody is gone; `silently` nobody is told.
+    /// Removes a party. With `silently` its peers do not notice.
     pub(crate) fn kill(&self, name: &Name, silently: bool) {
         let mut state = self.0.lock();
         state.listening.remove(name);
-        let fate = if silently { Fate::Silent(name.clone()) } else { Fate::Cut };
+        let status = if silently { WireStatus::Silent(name.clone()) } else { WireStatus::Cut };
         for wire in state.wires.values().filter(|wire| wire.ends.contains(name)) {
-            wire.fate.send_replace(fate.clone());
+            wire.status.send_replace(status.clone());
         }
     }
 
     async fn connect(self, from: Name, to: Name) -> io::Result<DuplexStream> {
         self.pause().await;
-        self.together(&from, &to).await;
+        self.wait_connected(&from, &to).await;
         let mut state = self.0.lock();
         let Some(listening) = state.listening.get(&to).cloned() else {
             return Err(io::ErrorKind::ConnectionRefused.into());
@@ -130,12 +136,13 @@ impl Network {
         let ((mine, near), (far, theirs)) = (tokio::io::duplex(BUFFER), tokio::io::duplex(BUFFER));
         state.last += 1;
         let number = state.last;
-        let fate = watch::Sender::new(Fate::Stands);
-        state.wires.insert(number, Wire { ends: [from.clone(), to.clone()], fate: fate.clone() });
+        let status = watch::Sender::new(WireStatus::Connected);
+        state.wires.insert(number, Wire { ends: [from.clone(), to.clone()], status: status.clone() });
         drop(state);
         let (near, far) = (tokio::io::split(near), tokio::io::split(far));
-        let there = Lane { network: self.clone(), ends: [from.clone(), to.clone()], fate: fate.subscribe() };
-        let back = Lane { network: self.clone(), ends: [to, from], fate: fate.subscribe() };
+        let there =
+            WireDirection { network: self.clone(), ends: [from.clone(), to.clone()], status: status.subscribe() };
+        let back = WireDirection { network: self.clone(), ends: [to, from], status: status.subscribe() };
         let network = self.clone();
         tokio::spawn(async move {
             tokio::join!(there.carry(near.0, far.1), back.carry(far.0, near.1));
@@ -145,7 +152,7 @@ impl Network {
         Ok(mine)
     }
 
-    /// What a message takes.
+    /// Waits for the latency of a message.
     async fn pause(&self) {
         let time = {
             let dice = &self.0.lock().dice;
@@ -160,10 +167,10 @@ impl Network {
         }
     }
 
-    async fn together(&self, one: &Name, other: &Name) {
+    async fn wait_connected(&self, one: &Name, other: &Name) {
         let mut changed = self.0.lock().changed.subscribe();
         let pair = pair(one, other);
-        while self.0.lock().apart.contains(&pair) {
+        while self.0.lock().disconnected.contains(&pair) {
             if changed.changed().await.is_err() {
                 return;
             }
@@ -171,36 +178,35 @@ impl Network {
     }
 }
 
-/// One direction of a wire.
-struct Lane {
+struct WireDirection {
     network: Network,
     /// From, to.
     ends: [Name; 2],
-    fate: watch::Receiver<Fate>,
+    status: watch::Receiver<WireStatus>,
 }
 
-impl Lane {
+impl WireDirection {
     async fn carry(mut self, mut from: ReadHalf<DuplexStream>, mut to: WriteHalf<DuplexStream>) {
-        let mut fate = self.fate.clone();
+        let mut status = self.status.clone();
         tokio::select! {
             biased;
-            _ = fate.wait_for(|fate| *fate != Fate::Stands) => {}
+            _ = status.wait_for(|status| *status != WireStatus::Connected) => {}
             () = self.carry_all(&mut from, &mut to) => {
-                // One direction has ended; the other goes on.
+                // One direction has ended; the other continues.
                 return;
             }
         }
-        let fate = self.fate.borrow_and_update().clone();
-        match fate {
-            Fate::Silent(gone) if gone == self.ends[0] => {
+        let status = self.status.borrow_and_update().clone();
+        match status {
+            WireStatus::Silent(gone) if gone == self.ends[0] => {
                 drop(from);
                 std::future::pending::<()>().await;
             }
-            Fate::Silent(_) => {
+            WireStatus::Silent(_) => {
                 drop(to);
                 std::future::pending::<()>().await;
             }
-            Fate::Stands | Fate::Cut => {}
+            WireStatus::Connected | WireStatus::Cut => {}
         }
     }
 
@@ -209,7 +215,7 @@ impl Lane {
         loop {
             let count = from.read(&mut bytes).await.unwrap_or(0);
             self.network.pause().await;
-            self.network.together(&self.ends[0], &self.ends[1]).await;
+            self.network.wait_connected(&self.ends[0], &self.ends[1]).await;
             if count == 0 {
                 let _ = to.shutdown().await;
                 return;

@@ -1,5 +1,4 @@
-//! Workers that learn batch after batch: lease, pull, push, acknowledge, as the real ones do, with gradients that are
-//! easy to check.
+//! Simulated workers: lease, pull, push and acknowledge batch after batch, with gradients that are easy to check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,26 +18,25 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::dice::Dice;
-use super::model::{TABLE, Values, gradient, keys_of, spec};
+use super::model::{ModelValues, TABLE, gradient, keys_of, spec};
 use super::network::{Name, Network};
 use super::world::{MASTER, running};
 
 pub(crate) const DATASET: &str = "clicks";
-/// How long a worker waits before it asks the master again.
+/// The pause before a worker retries a call to the master.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What was pushed, for the one who checks.
+/// A record of pushes, for the final check.
 #[derive(Default)]
-pub(crate) struct Pushed {
-    /// Batches of which something was sent.
+pub(crate) struct PushLog {
+    /// Batches with at least one push attempt.
     pub(crate) begun: BTreeSet<(u32, u64)>,
-    /// Batches of which a server said that others had done them.
-    pub(crate) too_late: BTreeSet<(u32, u64)>,
-    /// Versions that workers were answered with.
-    pub(crate) answered: BTreeMap<(PartitionId, u64), u64>,
+    /// Batches that a server rejected as closed.
+    pub(crate) batch_closed: BTreeSet<(u32, u64)>,
+    /// The latest acknowledged version by partition and generation.
+    pub(crate) acknowledged: BTreeMap<(PartitionId, u64), u64>,
 }
 
-/// A worker to be.
 #[derive(Clone)]
 pub(crate) struct Worker {
     pub(crate) id: WorkerId,
@@ -46,11 +44,11 @@ pub(crate) struct Worker {
     pub(crate) network: Network,
     pub(crate) job: watch::Receiver<Option<Job>>,
     pub(crate) keys: Arc<Vec<u64>>,
-    /// What every step begins with, where training goes in steps.
-    pub(crate) steps: Option<Arc<Vec<Values>>>,
-    pub(crate) pushed: Arc<Mutex<Pushed>>,
+    /// The values before each step in synchronous training.
+    pub(crate) steps: Option<Arc<Vec<ModelValues>>>,
+    pub(crate) pushed: Arc<Mutex<PushLog>>,
     pub(crate) dice: Dice,
-    /// How long it takes between two batches at most.
+    /// The longest pause between two batches.
     pub(crate) idle: Duration,
 }
 
@@ -61,25 +59,25 @@ impl Worker {
         client.map(|client| client.expect("the model is the same for all")).boxed()
     }
 
-    /// Learns until nothing is left, and what was learnt is in a checkpoint where some are made.
-    pub(crate) async fn learn(mut self) {
+    /// Trains until no batches are left and, if checkpoints are configured, the model is saved.
+    pub(crate) async fn train(mut self) {
         let mut client = self.client().await;
         loop {
-            self.learn_all(&mut client).await;
+            self.train_all(&mut client).await;
             match client.save().await {
                 Ok(true) => return,
-                // Everybody has gone back meanwhile.
+                // A rewind happened meanwhile, so there are batches again.
                 Ok(false) => {}
                 // The servers changed too often for a checkpoint.
-                Err(why) => return tracing::info!(%why, "the last checkpoint cannot be made"),
+                Err(why) => return tracing::info!(%why, "the last checkpoint could not be written"),
             }
         }
     }
 
-    async fn learn_all(&mut self, client: &mut Client) {
+    async fn train_all(&mut self, client: &mut Client) {
         while let Some(lease) = self.lease().await {
             tokio::time::sleep(self.dice.within(self.idle)).await;
-            let Some((step, values)) = self.learn_one(client, &lease).await else {
+            let Some((step, values)) = self.train_one(client, &lease).await else {
                 let job = running(&mut self.job).await;
                 let _ = job.data().release(&self.id, (lease.grant, lease.batches), true).await;
                 continue;
@@ -88,11 +86,11 @@ impl Worker {
                 && let Some((step, steps)) = step.zip(self.steps.as_ref())
             {
                 let before = &steps[step as usize];
-                let rows = |all: &Values| values.rows.keys().map(|key| all.rows[key]).collect::<Vec<_>>();
+                let rows = |all: &ModelValues| values.rows.keys().map(|key| all.rows[key]).collect::<Vec<_>>();
                 assert_eq!(
                     (rows(&values), &values.weights),
                     (rows(before), &before.weights),
-                    "{} learnt batch {:?} with values that are not those of step {step}",
+                    "{} trained batch {:?} with values that are not those of step {step}",
                     self.id,
                     lease.batches
                 );
@@ -101,7 +99,7 @@ impl Worker {
         }
     }
 
-    /// A batch, waiting for one; nothing when all is learnt.
+    /// Waits for a lease; `None` when the dataset is finished.
     async fn lease(&mut self) -> Option<Lease> {
         let asked = LeaseRequest { dataset: DATASET.into(), batches: 1, epoch: None, client: ClientKind::Stateless };
         loop {
@@ -114,16 +112,16 @@ impl Worker {
         }
     }
 
-    /// Pushes what is learnt from a batch: in which step, and with which values. Nothing if the step does not come.
-    async fn learn_one(&mut self, client: &mut Client, lease: &Lease) -> Option<(Option<u64>, Values)> {
+    /// Trains one batch. Returns its step and the pulled values; `None` if its step is never committed.
+    async fn train_one(&mut self, client: &mut Client, lease: &Lease) -> Option<(Option<u64>, ModelValues)> {
         let job = running(&mut self.job).await;
         let number = lease.batches.first;
         let batch = (lease.epoch, number);
         let step = job.data().step_of(lease, number);
-        let (dataset, rewound) = (job.data().number(DATASET), job.servers().rewound());
+        let (dataset, rewind_epoch) = (job.data().number(DATASET), job.servers().rewind_epoch());
         drop(job);
         let keys = keys_of(batch, &self.keys);
-        let why = step.map_or(PullFor::Training, |taken| PullFor::Step { taken, rewound });
+        let why = step.map_or(PullFor::Training, |committed| PullFor::Step { committed, rewind_epoch });
         let values = pull(client, &keys, why).await?;
         let (rows, weights): (Vec<f32>, Vec<f32>) = if self.steps.is_some() {
             let weights = (0..).zip(&values.weights).map(|(at, value)| gradient(batch, at, *value));
@@ -135,24 +133,25 @@ impl Worker {
         let gradients = Gradients {
             batch: BatchId { dataset, epoch: lease.epoch, first: number, len: 1 },
             learning_rate: 0.0,
-            in_step: self.steps.as_ref().map(|_| rewound),
+            rewind_epoch: self.steps.as_ref().map(|_| rewind_epoch),
             non_finite: NonFinite::Refuse,
             rows: &[(TABLE, &keys, &rows)],
             variables: &[(0, &weights)],
         };
-        let outcome = client.push(&gradients).await.expect("nothing is wrong with it");
+        let outcome = client.push(&gradients).await.expect("the push is valid");
         let mut pushed = self.pushed.lock();
-        if outcome.too_late > 0 {
-            pushed.too_late.insert(batch);
+        if outcome.batch_closed > 0 {
+            pushed.batch_closed.insert(batch);
         }
-        for (partition, origin, version) in client.answered().iter() {
-            let known = pushed.answered.entry((partition, origin)).or_default();
+        for (partition, generation, version) in client.acknowledged().iter() {
+            let known = pushed.acknowledged.entry((partition, generation)).or_default();
             *known = version.max(*known);
         }
         Some((step, values))
     }
 
-    /// Says so until the master has taken it in; what is void by then is done by another. Whether it counts.
+    /// Acknowledges a lease and retries until the master answers. Returns whether the acknowledgement counts: a void
+    /// lease was given to another worker.
     async fn acknowledge(&mut self, lease: &Lease) -> bool {
         loop {
             let job = running(&mut self.job).await;
@@ -166,34 +165,34 @@ impl Worker {
 
     async fn report(&mut self, client: &Client) {
         let job = running(&mut self.job).await;
-        let answered = client.answered().iter().map(|(id, origin, version)| ((id, origin), version));
-        // One that is not taken in is said again with the next.
-        let _ = job.servers().updates(&self.id, &said(answered));
+        let acknowledged = client.acknowledged().iter().map(|(id, generation, version)| ((id, generation), version));
+        // A failed report is repeated with the next one.
+        let _ = job.servers().record_updates(&self.id, &worker_updates(acknowledged));
     }
 }
 
-/// What workers tell the master of the versions that they were answered with.
-pub(crate) fn said(answered: impl Iterator<Item = ((PartitionId, u64), u64)>) -> wire::WorkerUpdates {
-    let one = |((partition, origin), version): ((PartitionId, u64), u64)| wire::AnsweredVersion {
+/// The report of acknowledged versions to the master.
+pub(crate) fn worker_updates(acknowledged: impl Iterator<Item = ((PartitionId, u64), u64)>) -> wire::WorkerUpdates {
+    let one = |((partition, generation), version): ((PartitionId, u64), u64)| wire::AcknowledgedVersion {
         partition: partition.number(),
-        origin,
+        generation,
         version,
     };
-    wire::WorkerUpdates { repeats: 0, answered: answered.map(one).collect() }
+    wire::WorkerUpdates { repeats: 0, acknowledged: acknowledged.map(one).collect() }
 }
 
-/// Values as they are; none if they are of a step that does not come.
-pub(crate) async fn pull(client: &mut Client, keys: &[u64], why: PullFor) -> Option<Values> {
+/// Pulls values; `None` if they belong to a step that is never committed.
+pub(crate) async fn pull(client: &mut Client, keys: &[u64], why: PullFor) -> Option<ModelValues> {
     let mut out = Vec::new();
-    match client.pull(&[(TABLE, keys)], why, &mut out).await.expect("there is such a table") {
-        PullOutcome::Whole => {}
-        PullOutcome::NoSuchStep => return None,
+    match client.pull(&[(TABLE, keys)], why, &mut out).await.expect("the table exists") {
+        PullOutcome::Complete => {}
+        PullOutcome::StepVoid => return None,
     }
-    Some(Values { rows: keys.iter().copied().zip(out[0].iter().copied()).collect(), weights: client.variable(0) })
+    Some(ModelValues { rows: keys.iter().copied().zip(out[0].iter().copied()).collect(), weights: client.variable(0) })
 }
 
-/// Whoever started a worker says that it was lost.
-pub(crate) async fn tell_lost(worker: WorkerId, mut job: watch::Receiver<Option<Job>>) {
+/// Reports a lost worker to the master, as its controller does.
+pub(crate) async fn report_lost(worker: WorkerId, mut job: watch::Receiver<Option<Job>>) {
     loop {
         let running = running(&mut job).await;
         if running.data().worker_ended(&worker, WorkerEnd::Lost).await.is_ok() {

@@ -1,4 +1,4 @@
-//! Nodes of any size come, get pods from the real scheduler, and go.
+//! Tests nodes of any size: the real scheduler gives them pods, and they are removed.
 
 use flexor_testbed::{Cluster, ClusterConfig, NodeGroup, await_condition, await_list, cluster_or_skip, is_ready};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -76,7 +76,7 @@ async fn a_lost_node_is_tainted_and_its_pods_are_evicted() {
     .await
     .unwrap();
     let evicted = await_pod(&namespace, "doomed", "deletion", |pod| pod.metadata.deletion_timestamp.is_some()).await;
-    assert_eq!(phase(&evicted), "Running", "nobody on a lost node reports the end of a pod");
+    assert_eq!(phase(&evicted), "Running", "no kubelet of a lost node reports the end of a pod");
     cluster.remove_node("lost-0").await.unwrap();
 }
 

@@ -1,7 +1,7 @@
-//! However the owner of a cluster ends, nothing of the cluster stays: no process, no folder.
+//! Tests that no process and no folder of a cluster outlives its owner, however the owner ends.
 //!
-//! Each test starts itself again in a child process. The child owns a cluster and ends in the way of the test; the
-//! parent watches what is left.
+//! Each test runs again in a child process. The child owns a cluster and ends in the way of the test; the parent looks
+//! for leftovers.
 
 use std::{
     fs,
@@ -17,16 +17,16 @@ use nix::{
     unistd::Pid,
 };
 
-use super::again;
+use super::child_test;
 
-/// How the child says which folder it owns and which processes.
+/// The prefix of the line in which the child names its folder and processes.
 const OWNING: &str = "owning ";
 
 const GONE_DEADLINE: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn kill_9_leaves_nothing() {
-    if again::is_child() {
+    if child_test::is_child() {
         hold_cluster(one_node()).await;
     }
     let _built = cluster_or_skip!();
@@ -35,7 +35,7 @@ async fn kill_9_leaves_nothing() {
 
 #[tokio::test]
 async fn kill_9_leaves_nothing_on_loopback() {
-    if again::is_child() {
+    if child_test::is_child() {
         hold_cluster(one_node().on_loopback()).await;
     }
     let _built = cluster_or_skip!();
@@ -44,7 +44,7 @@ async fn kill_9_leaves_nothing_on_loopback() {
 
 #[tokio::test]
 async fn ctrl_c_leaves_nothing() {
-    if again::is_child() {
+    if child_test::is_child() {
         hold_cluster(one_node()).await;
     }
     let _built = cluster_or_skip!();
@@ -53,7 +53,7 @@ async fn ctrl_c_leaves_nothing() {
 
 #[tokio::test]
 async fn a_panic_leaves_nothing() {
-    if again::is_child() {
+    if child_test::is_child() {
         hold_cluster(one_node()).await;
     }
     let _built = cluster_or_skip!();
@@ -80,7 +80,7 @@ fn one_node() -> ClusterConfig {
     ClusterConfig::with_nodes([NodeGroup::new("node", 1)])
 }
 
-/// The child's part: owns a cluster until its input ends, and then panics; a signal may come before.
+/// The child's part: owns a cluster until its input ends, and then panics; a signal may end it before.
 async fn hold_cluster(config: ClusterConfig) -> ! {
     let cluster = Cluster::start(config).await.unwrap();
     let pids = Component::ALL.map(|component| cluster.pid(component).unwrap().to_string());
@@ -99,7 +99,7 @@ struct Owner {
 
 impl Owner {
     fn spawn(test: &str) -> Self {
-        let mut child = again::command(&format!("ownership::{test}"))
+        let mut child = child_test::command(&format!("ownership::{test}"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -134,7 +134,7 @@ impl Owner {
                 "left after {GONE_DEADLINE:?}: processes {left:?} {alive:?}, folder {}",
                 self.folder.exists()
             );
-            // The end of a stranger's process cannot be waited for, only looked for.
+            // A process that is no child cannot be waited for, only polled.
             std::thread::sleep(Duration::from_millis(20));
         }
     }

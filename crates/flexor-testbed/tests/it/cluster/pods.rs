@@ -1,4 +1,4 @@
-//! Fixtures: a pod with annotations, and what a test asks of a pod.
+//! Fixtures: a pod with annotations, and queries about a pod.
 
 use std::time::Duration;
 

@@ -178,7 +178,7 @@ async fn stop_after_takes_its_time_but_not_more_than_the_grace() {
     await_gone(&namespace, "slow").await;
     assert!(seconds(start) > 1.5, "{}", seconds(start));
     await_gone(&namespace, "stubborn").await;
-    // The time of deletion is kept in whole seconds.
+    // Kubernetes stores the deletion time in full seconds.
     assert!(seconds(start) > 3.0, "{}", seconds(start));
 }
 
@@ -208,7 +208,7 @@ async fn a_deleted_pod_reports_its_end_before_it_goes() {
 }
 
 #[tokio::test]
-async fn the_pod_of_a_job_completes_only_when_told() {
+async fn the_pod_of_a_job_completes_only_when_annotated() {
     let cluster = cluster_or_skip!();
     let namespace = cluster.namespace("job").await.unwrap();
     for (name, annotations) in [("told", json!({ stages::COMPLETE_AFTER: "500ms" })), ("untold", json!({}))] {

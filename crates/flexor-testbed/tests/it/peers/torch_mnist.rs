@@ -1,4 +1,4 @@
-//! The example program: it ends, it learns, and it goes on from its checkpoint with another number of processes.
+//! Tests the example program: it ends, it learns, and it resumes from its checkpoint with another number of processes.
 
 use std::{
     ffi::OsString,
@@ -30,7 +30,7 @@ fn train(torch: &Torch, processes: u32, steps: u32, checkpoint: &Path) -> String
 }
 
 #[test]
-fn training_goes_on_where_it_was_with_another_number_of_processes() {
+fn training_resumes_at_its_step_with_another_number_of_processes() {
     let torch = torch_or_skip!();
     let folder = tempfile::tempdir().unwrap();
     let checkpoint = folder.path().join("digits.pt");

@@ -1,4 +1,4 @@
-//! The harness itself: agents meet, their loss is noticed, and nothing of them stays.
+//! Tests the torchrun harness: agents meet, their loss is noticed, and no process of them stays.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -18,7 +18,7 @@ const START_DEADLINE: Duration = Duration::from_secs(90);
 /// Set for the child of [`a_killed_owner_leaves_nothing`] only.
 const CHILD: &str = "FLEXOR_TESTBED_CHILD";
 
-/// Two agents that meet at a store outside of them and survive each other's restarts.
+/// Two agents that rendezvous at an external store and survive each other's restarts.
 fn two_agents(torch: &Torch, store: &StockStore) -> [Agent; 2] {
     [0, 1].map(|index| {
         let config = AgentConfig::new(format!("n{index}"))
@@ -48,7 +48,7 @@ fn agents_meet_make_steps_and_restart_a_killed_worker() {
     agents[1].kill_workers().unwrap();
     for agent in &agents {
         let again = |kind| agent.await_event(START_DEADLINE, |event| event.kind == kind && event.at > killed).unwrap();
-        // An agent that hears of the other's restart before its own worker fails charges nothing.
+        // An agent that learns of the other's restart before its own worker fails charges nothing.
         let charged = again(ProbeEventKind::Start).restart;
         assert!(charged == 1 || charged == 0 && agent.name() == "n0", "{charged} at {}", agent.name());
         again(ProbeEventKind::Step);
@@ -99,7 +99,7 @@ fn a_killed_owner_leaves_nothing() {
     let killed = Instant::now();
     while worker.exists() {
         assert!(killed.elapsed() < Duration::from_secs(10), "the worker outlives its owner");
-        // The end of a stranger's process cannot be waited for, only looked for.
+        // A process that is no child cannot be waited for, only polled.
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,41 +1,39 @@
-//! How a job's training stood, now and then: ever more seldom, so that a long run needs no more room than a short one.
+//! Samples of a job's training status. Their interval doubles as they grow in number, so memory is bounded.
 
 use std::time::Duration;
 
 use flexor_local::cluster::TrainingStatus;
 use flexor_model::UnixTime;
 
-/// How often at first.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// As many as a picture has points; then every second one is dropped.
+/// Interval of the first samples.
+const FIRST_INTERVAL: Duration = Duration::from_millis(200);
+/// About as many as a picture has points. Above this, every second sample is dropped.
 const MOST: usize = 2048;
 
-/// How training stood at a moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// Since the Unix epoch.
     pub at: UnixTime,
-    /// How it stood.
     pub training: TrainingStatus,
 }
 
 /// The samples of one job.
 pub struct Samples {
     all: Vec<Sample>,
-    pause: Duration,
+    interval: Duration,
     has_ended: bool,
 }
 
 impl Default for Samples {
     fn default() -> Self {
-        Self { all: Vec::new(), pause: FIRST_PAUSE, has_ended: false }
+        Self { all: Vec::new(), interval: FIRST_INTERVAL, has_ended: false }
     }
 }
 
 impl Samples {
-    /// Takes one, unless the last is from just before.
+    /// Takes a sample if one is due.
     pub fn take(&mut self, training: &TrainingStatus, now: UnixTime) {
-        if self.all.last().is_some_and(|last| now < last.at + self.pause) {
+        if self.all.last().is_some_and(|last| now < last.at + self.interval) {
             return;
         }
         if self.all.len() >= MOST {
@@ -44,12 +42,12 @@ impl Samples {
                 is_kept = !is_kept;
                 is_kept
             });
-            self.pause *= 2;
+            self.interval *= 2;
         }
         self.add(training, now);
     }
 
-    /// Takes the last one, whenever the one before it was: the job is over. What is heard later is of that moment too.
+    /// Takes the final sample of a job that is over. Later updates replace its status and keep its time.
     pub fn end(&mut self, training: &TrainingStatus, now: UnixTime) {
         match self.all.last_mut() {
             Some(last) if self.has_ended => last.training = training.as_of(last.at),
@@ -65,7 +63,7 @@ impl Samples {
         self.all.push(Sample { at: now, training: training.as_of(now) });
     }
 
-    /// All of them, oldest first.
+    /// All samples, oldest first.
     pub fn all(&self) -> &[Sample] {
         &self.all
     }
@@ -89,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn how_it_stood_at_the_end_is_known_and_only_once() {
+    fn a_job_has_exactly_one_final_sample() {
         let mut samples = Samples::default();
         let mut last = TrainingStatus::default();
         last.step = Some(7.0);

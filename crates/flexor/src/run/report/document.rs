@@ -1,17 +1,16 @@
-//! The report for programs: one JSON document with everything that the tables and the picture show.
+//! `report.json`: all data of the tables and of the picture in one document.
 
 use flexor_local::cluster::{Activity, ClusterEvent, PodRun, TrainingStatus};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{JobRun, Run};
-use crate::run::account::Account;
+use super::{JobRun, RunRecord};
+use crate::run::account::JobAccount;
 
-/// The document.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a> {
-    /// The moment that all others count from.
+    /// The time that all other times are relative to.
     started_at: String,
     seconds: f64,
     jobs: Vec<JobPart<'a>>,
@@ -23,7 +22,7 @@ pub struct Document<'a> {
 #[serde(rename_all = "camelCase")]
 struct JobPart<'a> {
     #[serde(flatten)]
-    account: &'a Account,
+    account: &'a JobAccount,
     created_at: f64,
     timeline: Vec<SpanPart>,
     training: Vec<SamplePart>,
@@ -56,7 +55,7 @@ struct PodPart<'a> {
     started_at: Option<f64>,
     ended_at: Option<f64>,
     phase: String,
-    taken_away: bool,
+    removed: bool,
     exit_code: Option<i32>,
     reason: Option<&'a str>,
 }
@@ -69,11 +68,10 @@ struct EventPart<'a> {
     job: String,
     pod: Option<&'a str>,
     reason: &'static str,
-    detail: &'a str,
+    message: &'a str,
 }
 
-/// Everything about a run.
-pub fn of(run: &Run) -> Document<'_> {
+pub fn of(run: &RunRecord) -> Document<'_> {
     let start = Timestamp::from(run.from);
     Document {
         started_at: start.to_string(),
@@ -84,7 +82,7 @@ pub fn of(run: &Run) -> Document<'_> {
     }
 }
 
-fn job_part<'a>(run: &Run, job: &'a JobRun) -> JobPart<'a> {
+fn job_part<'a>(run: &RunRecord, job: &'a JobRun) -> JobPart<'a> {
     let spans = job.view.timeline.spans.iter().map(|span| SpanPart {
         from: run.at(span.from),
         to: run.at(span.to.unwrap_or(run.to)),
@@ -101,7 +99,7 @@ fn job_part<'a>(run: &Run, job: &'a JobRun) -> JobPart<'a> {
     }
 }
 
-fn pod_part<'a>(run: &Run, pod_run: &'a PodRun) -> PodPart<'a> {
+fn pod_part<'a>(run: &RunRecord, pod_run: &'a PodRun) -> PodPart<'a> {
     PodPart {
         job: pod_run.job.to_string(),
         pod: &pod_run.pod,
@@ -110,20 +108,20 @@ fn pod_part<'a>(run: &Run, pod_run: &'a PodRun) -> PodPart<'a> {
         created_at: run.at(pod_run.created_at),
         started_at: pod_run.started_at.map(|at| run.at(at)),
         ended_at: pod_run.ended_at.map(|at| run.at(at)),
-        phase: super::end(pod_run),
-        taken_away: pod_run.taken_away,
+        phase: super::phase(pod_run),
+        removed: pod_run.taken_away,
         exit_code: pod_run.exit_code,
         reason: pod_run.reason.as_deref(),
     }
 }
 
-fn event_part<'a>(run: &Run, event: &'a ClusterEvent) -> EventPart<'a> {
+fn event_part<'a>(run: &RunRecord, event: &'a ClusterEvent) -> EventPart<'a> {
     EventPart {
         number: event.number,
         at: run.at(event.at),
         job: event.job.to_string(),
         pod: event.pod.as_deref(),
         reason: event.cause.reason.as_str(),
-        detail: &event.cause.message,
+        message: &event.cause.message,
     }
 }

@@ -1,4 +1,4 @@
-//! The logs of the pods that are there, copied before they are removed with them.
+//! Copies the logs of existing pods, before their removal deletes them.
 
 use std::fs;
 use std::io;
@@ -10,26 +10,26 @@ use flexor_model::DnsLabel;
 
 use crate::output;
 
-/// Copies the logs of all containers to `POD/CONTAINER.log`; pods of other namespaces than the usual are in a folder of
-/// their namespace.
-pub fn keep(cluster: &Cluster, to: &Path) -> anyhow::Result<()> {
+/// Copies the logs of all containers to `POD/CONTAINER.log`, or to `NAMESPACE/POD/CONTAINER.log` for namespaces other than
+/// `default`.
+pub fn copy(cluster: &Cluster, to: &Path) -> anyhow::Result<()> {
     for pod in cluster.pods() {
         let folder = folder(to, &pod.job.namespace, &pod.name);
         for container in pod.status.iter().flat_map(|status| &status.containers) {
             let log = cluster.state_dir().pod(&pod.uid).log(&container.name);
-            let copy = folder.join(format!("{}.log", container.name));
-            let copied = fs::create_dir_all(&folder).and_then(|()| fs::copy(&log, &copy).map(drop));
+            let target = folder.join(format!("{}.log", container.name));
+            let copied = fs::create_dir_all(&folder).and_then(|()| fs::copy(&log, &target).map(drop));
             match copied {
-                // A container that never ran has printed nothing.
+                // A container that never ran has no log.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                copied => copied.with_context(|| format!("the report: {} cannot be written", copy.display()))?,
+                copied => copied.with_context(|| format!("the report: cannot write {}", target.display()))?,
             }
         }
     }
     Ok(())
 }
 
-/// Where the logs of a pod are kept.
+/// The folder for the logs of a pod.
 pub fn folder(logs: &Path, namespace: &DnsLabel, pod: &str) -> PathBuf {
     match namespace.as_str() {
         "default" => logs.join(pod),
@@ -37,15 +37,15 @@ pub fn folder(logs: &Path, namespace: &DnsLabel, pod: &str) -> PathBuf {
     }
 }
 
-/// Keeps the logs of a run that has failed in the cluster's folder, in the place of those of an earlier one. Where they
-/// are; nothing where they cannot be kept.
-pub fn keep_last(cluster: &Cluster) -> Option<PathBuf> {
+/// Copies the logs of a failed run into the state directory, replacing those of an earlier one. Returns their folder, or
+/// `None` if they cannot be copied.
+pub fn copy_of_failed_run(cluster: &Cluster) -> Option<PathBuf> {
     let folder = cluster.state_dir().logs_of_last_failure();
     let _ = fs::remove_dir_all(&folder);
-    match keep(cluster, &folder) {
+    match copy(cluster, &folder) {
         Ok(()) => Some(folder),
         Err(error) => {
-            tracing::warn!("the logs cannot be kept: {}", output::with_causes(&error));
+            tracing::warn!("cannot copy the logs: {}", output::with_causes(&error));
             None
         }
     }

@@ -1,5 +1,5 @@
-//! How fast a job with parameter servers went at each moment. Its master counts every batch itself, so that two samples
-//! tell; what the cluster shows meanwhile is steadier, and comes later.
+//! The rates of a job with parameter servers at each sample. Its master counts every batch, so two samples are enough to
+//! compute them. The rates that the cluster shows are smoothed and lag behind.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use flexor_local::cluster::TrainingStatus;
 
 use super::super::history::Sample;
 
-/// What a pace is taken over.
-const OVER: Duration = Duration::from_secs(1);
-/// Over less than this it is none.
-const LEAST: Duration = Duration::from_millis(150);
+/// Time span of a rate.
+const WINDOW: Duration = Duration::from_secs(1);
+/// A shorter span gives no rate.
+const LEAST_WINDOW: Duration = Duration::from_millis(150);
 
-/// Puts the pace of the second before it into each sample.
-pub fn as_it_went(samples: &mut [Sample]) {
+/// Replaces the rates of each sample by those over the second before it.
+pub fn fill_in(samples: &mut [Sample]) {
     let counted: Vec<_> = samples.iter().map(|sample| (sample.at, counts(&sample.training))).collect();
-    for (place, sample) in samples.iter_mut().enumerate() {
-        let before = || counted[..place].iter().rev().take_while(|(_, counts)| counts.is_some());
-        let since = before().find(|(at, _)| *at + OVER <= sample.at).or_else(|| before().last());
+    for (index, sample) in samples.iter_mut().enumerate() {
+        let before = || counted[..index].iter().rev().take_while(|(_, counts)| counts.is_some());
+        let since = before().find(|(at, _)| *at + WINDOW <= sample.at).or_else(|| before().last());
         let pace = since.and_then(|(at, before)| {
-            let lasted = sample.at.saturating_sub(*at);
-            let (before, now) = ((*before)?, counted[place].1?);
-            let per_second = |before: f64, now: f64| (now - before).max(0.0) / lasted.as_secs_f64();
-            (lasted >= LEAST).then(|| (per_second(before.0, now.0), per_second(before.1, now.1)))
+            let window = sample.at.saturating_sub(*at);
+            let (before, now) = ((*before)?, counted[index].1?);
+            let per_second = |before: f64, now: f64| (now - before).max(0.0) / window.as_secs_f64();
+            (window >= LEAST_WINDOW).then(|| (per_second(before.0, now.0), per_second(before.1, now.1)))
         });
         sample.training.steps_per_second = pace.map(|(steps, _)| steps);
         sample.training.records_per_second = pace.map(|(_, records)| records);
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_is_that_of_the_second_before() {
+    fn rates_are_those_of_the_second_before() {
         let sample = |millis, count: Option<u64>| {
             let mut training = TrainingStatus::default();
             training.step = count.map(|count| count as f64);
@@ -53,7 +53,7 @@ mod tests {
         let counts =
             [(0, None), (500, Some(0)), (1000, Some(50)), (1500, Some(100)), (2000, Some(100)), (2500, Some(100))];
         let mut samples: Vec<Sample> = counts.into_iter().map(|(millis, count)| sample(millis, count)).collect();
-        as_it_went(&mut samples);
+        fill_in(&mut samples);
         let paces = |of: fn(&TrainingStatus) -> Option<f64>| {
             samples.iter().map(|sample| of(&sample.training)).collect::<Vec<_>>()
         };

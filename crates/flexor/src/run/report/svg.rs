@@ -1,35 +1,30 @@
-//! A picture in SVG, put together from a few shapes. Fonts are the reader's own, so texts are measured by a guess.
+//! Writes SVG from a few shapes. The viewer chooses the font, so text widths are estimates.
 
 use std::fmt::Write;
 
 use crate::output::on_one_line;
 
-/// How wide a letter is at most, for one unit of font size.
+/// Largest width of a letter, relative to the font size.
 const LETTER: f64 = 0.62;
 
-/// The colours of the picture; told apart by people who see red and green alike.
+/// The colours of the picture, distinguishable with red-green colour blindness.
 pub mod colour {
     /// Text.
     pub const INK: &str = "#24292f";
-    /// Text that is not to be read first.
+    /// Secondary text.
     pub const FAINT: &str = "#6e7781";
-    /// Lines behind everything.
     pub const GRID: &str = "#e3e6ea";
-    /// Nothing runs yet.
     pub const WAITING: &str = "#c9ced6";
-    /// A program runs, or a world stands.
     pub const RUNNING: &str = "#3b82c4";
-    /// It ended well.
     pub const DONE: &str = "#1a7f5a";
-    /// Something is being put right.
     pub const RECOVERING: &str = "#e8a33d";
-    /// It ended badly, or was ended.
+    /// Failed pods and injected faults.
     pub const LOST: &str = "#c7362f";
-    /// What tells jobs apart.
+    /// Lines of jobs, in their order.
     pub const OF_JOBS: [&str; 6] = ["#3b82c4", "#b4531a", "#1a7f5a", "#8250c4", "#b8860b", "#57606a"];
 }
 
-/// Where a text stands to its point.
+/// The part of a text that its coordinates refer to.
 #[derive(Debug, Clone, Copy)]
 pub enum Anchor {
     Start,
@@ -37,19 +32,17 @@ pub enum Anchor {
     End,
 }
 
-/// A picture that is being put together.
 pub struct Svg {
     width: f64,
     body: String,
 }
 
 impl Svg {
-    /// An empty one.
     pub fn new(width: f64) -> Self {
         Self { width, body: String::new() }
     }
 
-    /// A bar, with what it is when it is pointed at.
+    /// Adds a bar with a tooltip.
     pub fn bar(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: &str, title: &str) {
         let title = escaped(title);
         self.add(format_args!(
@@ -57,14 +50,13 @@ impl Svg {
         ));
     }
 
-    /// A line from here to there.
     pub fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), stroke: &str, dashes: &str) {
         self.add(format_args!(
             r#"<line x1="{x1:.2}" y1="{y1:.2}" x2="{x2:.2}" y2="{y2:.2}" stroke="{stroke}" stroke-dasharray="{dashes}"/>"#
         ));
     }
 
-    /// A line through points; a dot, where there is one point.
+    /// Adds a line through points, or a dot for a single point.
     pub fn path(&mut self, points: &[(f64, f64)], stroke: &str) {
         if let [(x, y)] = points {
             self.add(format_args!(r#"<circle cx="{x:.2}" cy="{y:.2}" r="2" fill="{stroke}"/>"#));
@@ -77,7 +69,7 @@ impl Svg {
         ));
     }
 
-    /// A cross: something ended badly here.
+    /// Adds a cross that marks a failure.
     pub fn cross(&mut self, (x, y): (f64, f64), title: &str) {
         let (title, r, lost) = (escaped(title), 3.6, colour::LOST);
         self.add(format_args!(
@@ -104,7 +96,7 @@ impl Svg {
         ));
     }
 
-    /// A small triangle that stands on its point.
+    /// Adds a small triangle that points down.
     pub fn pointer(&mut self, (x, y): (f64, f64), fill: &str, title: &str) {
         let title = escaped(title);
         self.add(format_args!(
@@ -116,7 +108,6 @@ impl Svg {
         ));
     }
 
-    /// A text of this size.
     pub fn text(&mut self, (x, y): (f64, f64), size: f64, fill: &str, anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
@@ -129,7 +120,7 @@ impl Svg {
         ));
     }
 
-    /// The picture, once it is known how high it is.
+    /// Returns the complete picture with this height.
     pub fn finish(self, height: f64) -> String {
         let (width, body) = (self.width, self.body);
         format!(
@@ -140,19 +131,19 @@ impl Svg {
     }
 
     fn add(&mut self, shape: std::fmt::Arguments<'_>) {
-        // A string takes everything.
+        // Writing into a string does not fail.
         let _ = writeln!(self.body, "{shape}");
     }
 }
 
-/// How wide a text is, at most.
+/// Estimated largest width of a text.
 pub fn width(text: &str, size: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a text of that length would not be drawn")]
     let letters = text.chars().count() as f64;
     letters * LETTER * size
 }
 
-/// The beginning of a text, as much as has room.
+/// The beginning of a text, as much as fits.
 pub fn cut(text: &str, size: f64, room: f64) -> String {
     if width(text, size) <= room {
         return text.to_owned();
@@ -160,7 +151,7 @@ pub fn cut(text: &str, size: f64, room: f64) -> String {
     format!("{}…", text.chars().take(letters(size, room)).collect::<String>())
 }
 
-/// The end of a name, as much as has room: names of pods differ there.
+/// The end of a name, as much as fits. Names of pods differ at their end.
 pub fn cut_front(text: &str, size: f64, room: f64) -> String {
     if width(text, size) <= room {
         return text.to_owned();
@@ -169,7 +160,7 @@ pub fn cut_front(text: &str, size: f64, room: f64) -> String {
     format!("…{}", text.chars().skip(skipped).collect::<String>())
 }
 
-/// How many letters have room beside the sign that some are missing.
+/// Number of letters that fit beside an ellipsis.
 fn letters(size: f64, room: f64) -> usize {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of letters, at least none")]
     let letters = (room / (LETTER * size) - 1.0).max(0.0) as usize;

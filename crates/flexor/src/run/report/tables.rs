@@ -1,12 +1,12 @@
-//! The tables of a report, as CSV: a heading, then a line each, quoted where it has to be.
+//! The CSV tables of a report: a heading, then one line per row, quoted where necessary.
 
 use flexor_model::{Severity, UnixTime};
 
-use super::Run;
+use super::RunRecord;
 
-/// The lives of pods.
-pub fn pods(run: &Run) -> String {
-    let mut table = Table::new(&[
+/// All incarnations of pods.
+pub fn pods(run: &RunRecord) -> String {
+    let mut table = CsvTable::new(&[
         "job",
         "pod",
         "role",
@@ -15,7 +15,7 @@ pub fn pods(run: &Run) -> String {
         "started_s",
         "ended_s",
         "phase",
-        "taken_away",
+        "removed",
         "exit_code",
         "reason",
     ]);
@@ -29,7 +29,7 @@ pub fn pods(run: &Run) -> String {
             seconds(run.at(pod_run.created_at)),
             at(pod_run.started_at),
             at(pod_run.ended_at),
-            super::end(pod_run),
+            super::phase(pod_run),
             pod_run.taken_away.to_string(),
             pod_run.exit_code.map(|code| code.to_string()).unwrap_or_default(),
             pod_run.reason.clone().unwrap_or_default(),
@@ -38,9 +38,8 @@ pub fn pods(run: &Run) -> String {
     table.text
 }
 
-/// What happened.
-pub fn events(run: &Run) -> String {
-    let mut table = Table::new(&["number", "seconds", "severity", "job", "pod", "reason", "detail"]);
+pub fn events(run: &RunRecord) -> String {
+    let mut table = CsvTable::new(&["number", "seconds", "severity", "job", "pod", "reason", "message"]);
     for event in &run.events {
         table.row(&[
             event.number.to_string(),
@@ -55,9 +54,9 @@ pub fn events(run: &Run) -> String {
     table.text
 }
 
-/// What each job did with its time, and with how many nodes.
-pub fn world(run: &Run) -> String {
-    let mut table = Table::new(&["job", "from_s", "to_s", "activity", "nodes"]);
+/// Activities of each job, with the number of nodes.
+pub fn world(run: &RunRecord) -> String {
+    let mut table = CsvTable::new(&["job", "from_s", "to_s", "activity", "nodes"]);
     for job in &run.jobs {
         for span in &job.view.timeline.spans {
             table.row(&[
@@ -72,9 +71,9 @@ pub fn world(run: &Run) -> String {
     table.text
 }
 
-/// How training stood, now and then.
-pub fn training(run: &Run) -> String {
-    let mut table = Table::new(&[
+/// Samples of the training status.
+pub fn training(run: &RunRecord) -> String {
+    let mut table = CsvTable::new(&[
         "job",
         "seconds",
         "round",
@@ -118,15 +117,15 @@ pub fn training(run: &Run) -> String {
     table.text
 }
 
-/// How busy parameter servers were, now and then.
-pub fn servers(run: &Run) -> String {
-    let mut table = Table::new(&[
+/// Samples of the load of parameter servers.
+pub fn servers(run: &RunRecord) -> String {
+    let mut table = CsvTable::new(&[
         "job",
         "seconds",
         "server",
         "incarnation",
         "partitions",
-        "copies",
+        "backups",
         "rows",
         "bytes",
         "pulls_per_s",
@@ -157,7 +156,7 @@ pub fn servers(run: &Run) -> String {
     table.text
 }
 
-/// A measure of a model, in as many digits as say something.
+/// A score of a model.
 fn measure(measure: Option<f64>) -> String {
     measure.map(|measure| format!("{measure:.6}")).unwrap_or_default()
 }
@@ -170,16 +169,16 @@ fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// To the millisecond, which is what the clock of a laptop is good for.
+/// A number with three digits, for times to the millisecond.
 fn seconds(seconds: f64) -> String {
     format!("{seconds:.3}")
 }
 
-struct Table {
+struct CsvTable {
     text: String,
 }
 
-impl Table {
+impl CsvTable {
     fn new(heading: &[&str]) -> Self {
         let mut table = Self { text: String::new() };
         table.row(&heading.iter().map(ToString::to_string).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! The report of a run that is made up, so that every number in it is known.
+//! The report of an invented run with known figures.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use flexor_local::cluster::{
 use flexor_model::{Reason, UnixTime};
 use serde_json::Value;
 
-use super::super::account::{Outcome, Time};
+use super::super::account::{JobOutcome, TimeByActivity};
 use super::*;
 
 const FROM: UnixTime = UnixTime::from_secs(1_000);
@@ -40,7 +40,7 @@ fn pod_run(pod: &str, (created, started, ended): (f64, f64, Option<f64>), phase:
 }
 
 /// Two workers, one of which is killed after four seconds; a third comes at seven.
-fn run() -> Run {
+fn run() -> RunRecord {
     let span = |from: f64, to: f64, activity, nodes| Span { from: at(from), to: Some(at(to)), activity, nodes };
     let mut timeline = Timeline::default();
     timeline.spans = vec![
@@ -61,13 +61,13 @@ fn run() -> Run {
         training: None,
         timeline,
     };
-    let account = Account {
+    let account = JobAccount {
         key: key("mnist"),
         dialect: "dlrover".to_owned(),
-        outcome: Outcome::Succeeded,
+        outcome: JobOutcome::Succeeded,
         cause: Some(Cause::new(Reason::JobSucceeded, "the program has ended well on 3 nodes")),
         seconds: 10.0,
-        time: Time { training: 9.0, waiting: 0.5, recovering: 0.5 },
+        time: TimeByActivity { training: 9.0, waiting: 0.5, recovering: 0.5 },
         relaunches: 1,
         started_again: Vec::new(),
         evaluations: None,
@@ -81,15 +81,15 @@ fn run() -> Run {
         let mut training = TrainingStatus::default();
         training.nodes = 2;
         training.steps_per_second = Some(10.0 + seconds);
-        // Of the first of three epochs.
+        // In the first of three epochs.
         training.records = Some(Records { expected: 1000, accounted: 900, total: 3000, ..Records::default() });
         Sample { at: at(seconds), training }
     };
-    let event = |number, seconds, pod: Option<&str>, reason, detail: &str| {
-        let cause = Cause::new(reason, detail);
+    let event = |number, seconds, pod: Option<&str>, reason, message: &str| {
+        let cause = Cause::new(reason, message);
         ClusterEvent { number, at: at(seconds), job: key("mnist"), pod: pod.map(str::to_owned), cause }
     };
-    Run {
+    RunRecord {
         from: FROM,
         to: at(10.0),
         jobs: vec![JobRun { account, view, samples: (2..10).map(|second| sample(f64::from(second))).collect() }],
@@ -121,7 +121,7 @@ fn run() -> Run {
 }
 
 #[test]
-fn tables_have_a_heading_and_are_quoted_where_they_must() {
+fn tables_have_a_heading_and_are_quoted_where_necessary() {
     let run = run();
     let all =
         [tables::pods(&run), tables::events(&run), tables::world(&run), tables::training(&run), tables::servers(&run)];
@@ -129,15 +129,15 @@ fn tables_have_a_heading_and_are_quoted_where_they_must() {
 }
 
 #[test]
-fn the_document_has_everything_for_programs() {
+fn the_document_has_all_data_for_programs() {
     insta::assert_snapshot!(serde_json::to_string_pretty(&document::of(&run())).unwrap());
 }
 
 #[test]
-fn the_picture_has_a_bar_for_every_life_and_a_cross_for_every_bad_end() {
+fn the_picture_has_a_bar_for_every_incarnation_and_a_cross_for_every_failure() {
     let picture = timeline::draw(&run());
     let bars = |text: &str| picture.matches(text).count();
-    assert_eq!(bars("mnist-worker-1 runs from"), 4, "two lives, each with the sign of its end: {picture}");
+    assert_eq!(bars("mnist-worker-1 runs from"), 4, "two incarnations, each with the mark of its end: {picture}");
     assert_eq!(bars("mnist-worker-1 runs from 0.20 s to 4.00 s: Error"), 2, "a bar and its cross");
     assert_eq!(bars("SizeFromPlan: 3 replicas of worker, as the plan more says"), 1);
     assert_eq!(bars("PodMigrates: it takes over"), 1);
@@ -147,19 +147,19 @@ fn the_picture_has_a_bar_for_every_life_and_a_cross_for_every_bad_end() {
 }
 
 #[test]
-fn what_is_measured_once_at_the_end_has_no_chart() {
+fn a_single_test_at_the_end_has_no_chart() {
     let mut run = run();
     let measured = Learning { test: Scores { auc: Some(0.8), ..Scores::default() }, ..Learning::default() };
     let samples = &mut run.jobs[0].samples;
     samples.last_mut().unwrap().training.learning = Some(measured);
-    assert!(!timeline::draw(&run).contains("AUC, other data"));
+    assert!(!timeline::draw(&run).contains("AUC, test data"));
     run.jobs[0].samples[0].training.learning = Some(measured);
-    assert!(timeline::draw(&run).contains("AUC, other data"));
+    assert!(timeline::draw(&run).contains("AUC, test data"));
 }
 
 #[test]
-fn a_run_in_which_nothing_came_to_be_has_a_picture_too() {
-    let empty = Run { from: FROM, to: FROM, jobs: Vec::new(), pod_history: Vec::new(), events: Vec::new() };
+fn a_run_without_jobs_has_a_picture() {
+    let empty = RunRecord { from: FROM, to: FROM, jobs: Vec::new(), pod_history: Vec::new(), events: Vec::new() };
     let picture = timeline::draw(&empty);
     assert!(picture.contains("seconds since the start") && !picture.contains("NaN") && !picture.contains("inf"));
 }
@@ -170,8 +170,8 @@ fn a_folder_that_cannot_be_written_is_refused() {
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
     let error = Report::prepare(&file.join("report")).err().unwrap();
-    assert!(format!("{error:#}").contains("it cannot be written there; name another folder"), "{error:#}");
+    assert!(format!("{error:#}").contains("the folder is not writable; name another one"), "{error:#}");
     let fine = folder.path().join("a/b");
     Report::prepare(&fine).unwrap();
-    assert_eq!(fs::read_dir(&fine).unwrap().count(), 0, "nothing is left of the trial");
+    assert_eq!(fs::read_dir(&fine).unwrap().count(), 0, "the check leaves no file");
 }

@@ -1,34 +1,31 @@
-//! The picture of a run: for each job what it did and a lane for every pod, and below them how large its world was and
-//! how fast it went, all over the same seconds.
+//! `timeline.svg`: for each job its activities and a lane for every pod, and charts below them, on a common time axis.
 
 use super::axis::Axis;
 use super::lanes::Mark;
 use super::svg::{Anchor, Svg, colour, width};
-use super::{Run, charts, lanes};
-use crate::run::account::Account;
+use super::{RunRecord, charts, lanes};
+use crate::run::account::JobAccount;
 
 const WIDTH: f64 = 1100.0;
 const RIGHT: f64 = 24.0;
-/// The names of pods have at most this.
+/// Largest width of the names of pods.
 const WIDEST_NAMES: f64 = 260.0;
 const NAME_SIZE: f64 = 11.0;
 const TOP: f64 = 76.0;
 const GAP: f64 = 26.0;
 
-/// Where things stand from left to right.
+/// Horizontal layout of lanes and charts.
 pub struct Frame {
-    /// Seconds.
+    /// Axis in seconds.
     pub time: Axis,
-    /// Where the lanes begin; names end a little before.
+    /// Left end of lanes and charts. Names are left of it.
     pub left: f64,
-    /// Where they end.
     pub right: f64,
-    /// How large the names of lanes are written.
+    /// Font size of names.
     pub name_size: f64,
 }
 
-/// The picture, as SVG.
-pub fn draw(run: &Run) -> String {
+pub fn draw(run: &RunRecord) -> String {
     let names = run.pod_history.iter().map(|pod_run| width(&pod_run.pod, NAME_SIZE));
     let left = 34.0 + names.fold(width("records/s", NAME_SIZE) + 30.0, f64::max).min(WIDEST_NAMES);
     let right = WIDTH - RIGHT;
@@ -45,17 +42,17 @@ pub fn draw(run: &Run) -> String {
     svg.finish(height)
 }
 
-fn title(svg: &mut Svg, run: &Run) {
-    let told: Vec<String> = run.jobs.iter().map(|job| told(&job.account)).collect();
+fn title(svg: &mut Svg, run: &RunRecord) {
+    let outcomes: Vec<String> = run.jobs.iter().map(|job| outcome(&job.account)).collect();
     let names: Vec<String> = run.jobs.iter().map(|job| job.view.key.name.to_string()).collect();
     let (left, room) = (20.0, WIDTH - 40.0);
     let named = format!("flexor run: {} ({:.1} s)", names.join(", "), run.at(run.to));
     svg.text((left, 26.0), 17.0, colour::INK, Anchor::Start, &super::svg::cut(&named, 17.0, room));
-    let told = super::svg::cut(&told.join("; "), 12.0, room);
-    svg.text((left, 44.0), 12.0, colour::FAINT, Anchor::Start, &told);
+    let outcomes = super::svg::cut(&outcomes.join("; "), 12.0, room);
+    svg.text((left, 44.0), 12.0, colour::FAINT, Anchor::Start, &outcomes);
 }
 
-fn told(account: &Account) -> String {
+fn outcome(account: &JobAccount) -> String {
     let time = account.time;
     let whole = (time.training + time.waiting + time.recovering).max(f64::MIN_POSITIVE);
     let share = |part: f64| 100.0 * part / whole;
@@ -69,8 +66,8 @@ fn told(account: &Account) -> String {
     )
 }
 
-/// What colours and signs mean, in a row.
-fn legend(svg: &mut Svg, run: &Run, left: f64) {
+/// Draws the meaning of colours and marks, in a row.
+fn legend(svg: &mut Svg, run: &RunRecord, left: f64) {
     let y = TOP - 8.0;
     let mut x = left;
     let mut put = |svg: &mut Svg, text: &str, sign: &dyn Fn(&mut Svg, f64)| {
@@ -82,23 +79,23 @@ fn legend(svg: &mut Svg, run: &Run, left: f64) {
         ("waiting, starting", colour::WAITING),
         ("training, running", colour::RUNNING),
         ("recovering", colour::RECOVERING),
-        ("ended well", colour::DONE),
-        ("taken away", colour::FAINT),
+        ("succeeded", colour::DONE),
+        ("removed", colour::FAINT),
     ];
     for (text, fill) in bars {
         put(svg, text, &|svg, x| svg.bar((x - 6.0, y - 9.0), (12.0, 10.0), fill, text));
     }
-    put(svg, "ended badly", &|svg, x| svg.cross((x, y - 4.0), "ended badly"));
+    put(svg, "failed", &|svg, x| svg.cross((x, y - 4.0), "failed"));
     for mark in Mark::ALL.iter().filter(|mark| run.events.iter().any(|event| Mark::of(event) == Some(**mark))) {
-        put(svg, mark.word(), &|svg, x| svg.pointer((x, y), mark.colour(), mark.word()));
+        put(svg, mark.label(), &|svg, x| svg.pointer((x, y), mark.colour(), mark.label()));
     }
 }
 
-/// The seconds below everything. How high the picture is.
+/// Draws the time axis at the bottom. Returns the height of the picture.
 fn seconds(svg: &mut Svg, frame: &Frame, y: f64) -> f64 {
     svg.line((frame.left, y), (frame.right, y), colour::FAINT, "");
     for tick in frame.time.ticks(12) {
-        let x = frame.time.place(tick.value);
+        let x = frame.time.position(tick.value);
         svg.line((x, y), (x, y + 5.0), colour::FAINT, "");
         svg.text((x, y + 18.0), 11.0, colour::INK, Anchor::Middle, &tick.text);
     }
@@ -107,10 +104,10 @@ fn seconds(svg: &mut Svg, frame: &Frame, y: f64) -> f64 {
     y + 48.0
 }
 
-/// Faint lines at the seconds, behind a part of the picture.
+/// Draws faint vertical lines at the ticks of the time axis.
 pub fn grid(svg: &mut Svg, frame: &Frame, from: f64, to: f64) {
     for tick in frame.time.ticks(12) {
-        let x = frame.time.place(tick.value);
+        let x = frame.time.position(tick.value);
         svg.line((x, from), (x, to), colour::GRID, "");
     }
 }

@@ -1,13 +1,13 @@
-//! The lines of the summary about a job with parameter servers: its updates, its pace, its model, and each server. What
-//! is not known is said to be unknown.
+//! The rows of the summary for a job with parameter servers: updates, pace, model, evaluations, and each server. Missing
+//! figures are shown as unknown.
 
 use flexor_local::cluster::{Evaluations, Scores, Updates};
 
 use crate::output::on_one_line;
-use crate::run::account::{Account, Outcome, Pace, ServerAccount};
+use crate::run::account::{JobAccount, JobOutcome, Pace, ServerAccount};
 
 /// The rows, in the order in which they are printed.
-pub fn rows(account: &Account) -> Vec<(&'static str, String)> {
+pub fn rows(account: &JobAccount) -> Vec<(&'static str, String)> {
     if account.servers.is_empty() {
         return Vec::new();
     }
@@ -16,8 +16,8 @@ pub fn rows(account: &Account) -> Vec<(&'static str, String)> {
         rows.push(("pace", paced(pace)));
     }
     if let Some(learning) = account.learning {
-        let trained = measures(learning.training).unwrap_or_else(|| "nothing is known".to_owned());
-        let tested = measures(learning.test).map(|tested| format!("; on other data {tested}"));
+        let trained = measures(learning.training).unwrap_or_else(|| "unknown".to_owned());
+        let tested = measures(learning.test).map(|tested| format!("; on test data {tested}"));
         rows.push(("model", format!("{trained}{}", tested.unwrap_or_default())));
     }
     if let Some(evaluations) = &account.evaluations {
@@ -28,40 +28,40 @@ pub fn rows(account: &Account) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Whether it failed before anything was trained: then there is nothing that its servers could have told.
-fn never_trained(account: &Account) -> bool {
-    account.outcome == Outcome::Failed && account.records.is_none_or(|records| records.accounted == 0)
+/// Whether the job failed before it trained, so that its servers had nothing to report.
+fn never_trained(account: &JobAccount) -> bool {
+    account.outcome == JobOutcome::Failed && account.records.is_none_or(|records| records.accounted == 0)
 }
 
 fn evaluated(of: &Evaluations) -> String {
-    let mut told = match of.done {
+    let mut text = match of.done {
         0 => "never".to_owned(),
-        1 => format!("once while it trained, after {} records", of.records),
-        many => format!("{many} times while it trained, last after {} records", of.records),
+        1 => format!("once during training, after {} records", of.records),
+        many => format!("{many} times during training, last after {} records", of.records),
     };
     if let Some(checkpoint) = of.checkpoint {
-        told.push_str(&format!(" on checkpoint {checkpoint}"));
+        text.push_str(&format!(" on checkpoint {checkpoint}"));
     }
     if of.skipped > 0 {
-        let why = of.why_skipped.as_deref().unwrap_or("nobody has said why");
-        told.push_str(&format!("; {} skipped: {}", of.skipped, on_one_line(why)));
+        let why = of.why_skipped.as_deref().unwrap_or("unknown reason");
+        text.push_str(&format!("; {} skipped: {}", of.skipped, on_one_line(why)));
     }
-    told
+    text
 }
 
 fn updates(updates: Option<Updates>) -> String {
     match updates {
-        Some(Updates { applied, repeats, reapplied, lost, in_steps }) => {
-            let unit = if in_steps { ", each of a whole step" } else { "" };
-            format!("{applied} in the model{unit}, {repeats} sent again, {reapplied} applied twice, {lost} lost")
+        Some(Updates { applied, repeats, reapplied, lost, synchronous }) => {
+            let unit = if synchronous { ", each of one synchronous step" } else { "" };
+            format!("{applied} applied{unit}, {repeats} sent again, {reapplied} applied twice, {lost} lost")
         }
-        None => "unknown: no worker has told what came of its pushes".to_owned(),
+        None => "unknown: no worker has reported the outcomes of its pushes".to_owned(),
     }
 }
 
 fn paced(Pace { records_per_second, steps_per_second }: Pace) -> String {
     let steps = steps_per_second.map(|steps| format!(", {steps:.0} steps/s")).unwrap_or_default();
-    format!("{records_per_second:.0} records/s{steps} while it trained")
+    format!("{records_per_second:.0} records/s{steps} during training")
 }
 
 fn measures(Scores { loss, auc, accuracy }: Scores) -> Option<String> {
@@ -75,20 +75,20 @@ fn server(server: &ServerAccount, is_idle: bool) -> String {
     let number = |number: Option<f64>, digits: usize| {
         number.map_or_else(|| "unknown".to_owned(), |number| format!("{number:.digits$}"))
     };
-    let mut told = format!("{}: {} partitions", server.name, server.partitions);
-    if server.copies > 0 {
-        told.push_str(&format!(", {} copies", server.copies));
+    let mut text = format!("{}: {} partitions", server.name, server.partitions);
+    if server.backups > 0 {
+        text.push_str(&format!(", {} backups", server.backups));
     }
     if is_idle {
-        return told;
+        return text;
     }
-    let kept = match (server.rows, server.bytes) {
+    let contents = match (server.rows, server.bytes) {
         (Some(rows), Some(bytes)) => format!("{rows} rows in {}", size(bytes)),
         _ => "rows unknown".to_owned(),
     };
     let (pulls, pushes) = (number(server.pulls_per_second, 0), number(server.pushes_per_second, 0));
-    told.push_str(&format!(", {kept}, {pulls} pulls/s, {pushes} pushes/s, {} CPUs", number(server.cpus, 2)));
-    told
+    text.push_str(&format!(", {contents}, {pulls} pulls/s, {pushes} pushes/s, {} CPUs", number(server.cpus, 2)));
+    text
 }
 
 fn size(bytes: u64) -> String {
@@ -106,11 +106,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_with_servers_tells_of_updates_pace_model_and_load() {
+    fn a_job_with_servers_has_rows_for_updates_pace_model_and_load() {
         let known = ServerAccount {
             name: "ctr-edljob-ps-0".to_owned(),
             partitions: 128,
-            copies: 128,
+            backups: 128,
             rows: Some(40_000),
             bytes: Some(5 << 20),
             pulls_per_second: Some(98.4),
@@ -119,7 +119,7 @@ mod tests {
         };
         let silent = ServerAccount {
             name: "ctr-edljob-ps-1".to_owned(),
-            copies: 0,
+            backups: 0,
             rows: None,
             bytes: None,
             pulls_per_second: None,
@@ -128,7 +128,7 @@ mod tests {
             ..known.clone()
         };
         let scores = |loss| Scores { loss: Some(loss), auc: Some(0.79), accuracy: None };
-        let told = Account {
+        let complete = JobAccount {
             updates: Some(Updates { applied: 300_032, repeats: 12, ..Updates::default() }),
             pace: Some(Pace { records_per_second: 101_234.5, steps_per_second: Some(198.2) }),
             evaluations: Some(Evaluations {
@@ -140,20 +140,21 @@ mod tests {
             }),
             learning: Some(Learning { training: scores(0.4498), test: scores(0.4417) }),
             servers: vec![known, silent],
-            ..account("ctr", Outcome::Succeeded)
+            ..account("ctr", JobOutcome::Succeeded)
         };
-        let unknown = Account { updates: None, pace: None, learning: None, ..told.clone() };
-        let text = |account: &Account| rows(account).iter().map(|(name, told)| format!("{name:<10}{told}\n")).collect();
-        let texts: [String; 2] = [text(&told), text(&unknown)];
+        let unknown = JobAccount { updates: None, pace: None, learning: None, ..complete.clone() };
+        let row = |(name, value): &(&str, String)| format!("{name:<10}{value}\n");
+        let text = |account: &JobAccount| rows(account).iter().map(row).collect();
+        let texts: [String; 2] = [text(&complete), text(&unknown)];
         insta::assert_snapshot!(texts.join("\n"));
     }
 
     #[test]
-    fn of_servers_that_never_trained_only_their_parts_are_told() {
+    fn servers_that_never_trained_show_only_their_partitions() {
         let idle = ServerAccount {
             name: "ctr-edljob-ps-0".to_owned(),
             partitions: 256,
-            copies: 0,
+            backups: 0,
             rows: Some(0),
             bytes: Some(0),
             pulls_per_second: None,
@@ -161,21 +162,21 @@ mod tests {
             cpus: None,
         };
         let servers = |outcome| {
-            let rows = rows(&Account { servers: vec![idle.clone()], ..account("ctr", outcome) });
-            rows.into_iter().find(|(name, _)| *name == "servers").map(|(_, told)| told).unwrap()
+            let rows = rows(&JobAccount { servers: vec![idle.clone()], ..account("ctr", outcome) });
+            rows.into_iter().find(|(name, _)| *name == "servers").map(|(_, value)| value).unwrap()
         };
-        assert_eq!(servers(Outcome::Failed), "ctr-edljob-ps-0: 256 partitions");
-        assert!(servers(Outcome::Interrupted).contains("unknown pulls/s"), "it may have trained");
+        assert_eq!(servers(JobOutcome::Failed), "ctr-edljob-ps-0: 256 partitions");
+        assert!(servers(JobOutcome::Interrupted).contains("unknown pulls/s"), "it may have trained");
     }
 
     #[test]
-    fn what_an_update_is_in_steps_is_told() {
-        let told = updates(Some(Updates { applied: 25_600, repeats: 12, in_steps: true, ..Updates::default() }));
-        assert_eq!(told, "25600 in the model, each of a whole step, 12 sent again, 0 applied twice, 0 lost");
+    fn updates_of_synchronous_steps_say_so() {
+        let text = updates(Some(Updates { applied: 25_600, repeats: 12, synchronous: true, ..Updates::default() }));
+        assert_eq!(text, "25600 applied, each of one synchronous step, 12 sent again, 0 applied twice, 0 lost");
     }
 
     #[test]
-    fn a_job_without_servers_has_nothing_to_tell() {
-        assert_eq!(rows(&account("mnist", Outcome::Succeeded)), []);
+    fn a_job_without_servers_has_no_rows() {
+        assert_eq!(rows(&account("mnist", JobOutcome::Succeeded)), []);
     }
 }

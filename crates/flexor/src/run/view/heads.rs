@@ -1,5 +1,4 @@
-//! What the picture says about each job: how far it is, how large its world, how fast it goes, how much of its data is
-//! done.
+//! The lines of the view about each job: phase, size of its world, rates, and progress in its data.
 
 use flexor_engine::controller::Phase;
 use flexor_local::cluster::{Activity, JobKey, JobView, Records};
@@ -8,12 +7,12 @@ use flexor_model::UnixTime;
 use super::line::{Line, Paint};
 use crate::verbs::age;
 
-/// The widest bar that is still read as one.
+/// Largest width of a progress bar.
 const WIDEST_BAR: usize = 40;
-/// Below this a bar says nothing.
+/// A narrower bar is not drawn.
 const NARROWEST_BAR: usize = 8;
 
-/// The lines about all jobs, in at most so many; those that are not over come first where not all have room.
+/// The lines about all jobs, at most `room` of them. If not all fit, jobs that are not over come first.
 pub fn of(jobs: &[JobView], columns: usize, room: usize, now: UnixTime) -> Vec<Line> {
     let mut order: Vec<&JobView> = jobs.iter().collect();
     let of_each: usize = order.iter().map(|job| head(job, columns, now).len()).sum();
@@ -25,7 +24,7 @@ pub fn of(jobs: &[JobView], columns: usize, room: usize, now: UnixTime) -> Vec<L
     let mut left = order.len();
     for job in order {
         let of_it = head(job, columns, now);
-        // The last line is for those that have no room.
+        // The last line counts the jobs that do not fit.
         if lines.len() + of_it.len() >= room {
             break;
         }
@@ -38,23 +37,23 @@ pub fn of(jobs: &[JobView], columns: usize, room: usize, now: UnixTime) -> Vec<L
     lines
 }
 
-/// A job's name as people know it: with its namespace where that is not the usual one.
+/// A job's name, with its namespace unless that is `default`.
 pub fn name(key: &JobKey) -> String {
     if key.namespace.as_str() == "default" { key.name.to_string() } else { key.to_string() }
 }
 
 fn head(job: &JobView, columns: usize, now: UnixTime) -> Vec<Line> {
-    let whole = first_line(job, &job.dialect, now);
-    // The dialect can be done without where there is little room.
-    let first = if whole.width() <= columns { whole } else { first_line(job, "", now) };
+    let complete = first_line(job, &job.dialect, now);
+    // A narrow terminal does not show the dialect.
+    let first = if complete.width() <= columns { complete } else { first_line(job, "", now) };
     let mut lines = vec![first];
     let records = job.training.as_ref().and_then(|training| training.records);
     if let Some(records) = records.filter(|records| records.expected > 0) {
         let pace = job.training.as_ref().and_then(|training| training.records_per_second);
         lines.push(records_line(records, pace.filter(|_| !job.status.phase.is_over()), columns));
     }
-    let tells = matches!(job.status.phase, Phase::Failed | Phase::Suspended);
-    if let Some(cause) = job.status.cause.as_ref().filter(|_| tells) {
+    let shows_cause = matches!(job.status.phase, Phase::Failed | Phase::Suspended);
+    if let Some(cause) = job.status.cause.as_ref().filter(|_| shows_cause) {
         let paint = if job.status.phase == Phase::Failed { Paint::Bad } else { Paint::Plain };
         lines.push(Line::of(paint, &format!("  {cause}")));
     }
@@ -64,21 +63,21 @@ fn head(job: &JobView, columns: usize, now: UnixTime) -> Vec<Line> {
 fn first_line(job: &JobView, dialect: &str, now: UnixTime) -> Line {
     let status = &job.status;
     let is_over = status.phase.is_over();
-    let ((word, paint), doing) = (state(job), doing(job));
+    let ((phase, paint), activity) = (phase(job), activity(job));
     let elapsed = age::text(status.finished_at.unwrap_or(now).saturating_sub(job.created_at));
     let after = if is_over { "after " } else { "" };
     let mut line = Line::of(Paint::Bold, &name(&job.key))
         .then(Paint::Dim, &if dialect.is_empty() { "  ".to_owned() } else { format!("  {dialect}  ") })
-        .then(paint, word)
+        .then(paint, phase)
         .then(Paint::Plain, &format!(" {after}{elapsed}"))
-        .then(doing.1, doing.0);
+        .then(activity.1, activity.0);
     let Some(training) = job.training.as_ref().filter(|_| !is_over) else { return line };
     if let Some(round) = training.round {
         let nodes = if training.nodes == 1 { "node" } else { "nodes" };
         line = line.then(Paint::Plain, &format!("  world: {} {nodes}, round {round}", training.nodes));
     }
     if training.meeting {
-        line = line.then(Paint::Busy, "  nodes meet");
+        line = line.then(Paint::Busy, "  rendezvous");
     }
     if let Some(step) = training.step {
         line = line.then(Paint::Plain, &format!("  step {step:.0}"));
@@ -90,13 +89,12 @@ fn first_line(job: &JobView, dialect: &str, now: UnixTime) -> Line {
         line = line.then(Paint::Plain, &format!("  loss {loss:.4}"));
     }
     if let Some(auc) = training.learning.and_then(|learning| learning.test.auc) {
-        line = line.then(Paint::Plain, &format!("  AUC on other data {auc:.4}"));
+        line = line.then(Paint::Plain, &format!("  AUC on test data {auc:.4}"));
     }
     line
 }
 
-/// How far the job is.
-fn state(job: &JobView) -> (&'static str, Paint) {
+fn phase(job: &JobView) -> (&'static str, Paint) {
     if job.deleting {
         return ("Terminating", Paint::Busy);
     }
@@ -109,8 +107,8 @@ fn state(job: &JobView) -> (&'static str, Paint) {
     }
 }
 
-/// What it does at the moment.
-fn doing(job: &JobView) -> (&'static str, Paint) {
+/// The current activity of a running job.
+fn activity(job: &JobView) -> (&'static str, Paint) {
     let activity = job.timeline.spans.last().filter(|span| span.to.is_none()).map(|span| span.activity);
     match activity.filter(|_| job.status.phase == Phase::Running && !job.deleting) {
         Some(Activity::Training) => (", training", Paint::Good),
@@ -122,25 +120,25 @@ fn doing(job: &JobView) -> (&'static str, Paint) {
 
 fn records_line(records: Records, pace: Option<f64>, columns: usize) -> Line {
     let Records { total, accounted, quarantined, .. } = records;
-    let mut told = format!("  {accounted} of {total} records");
+    let mut text = format!("  {accounted} of {total} records");
     if let Some(pace) = pace {
-        told.push_str(&format!("  {}/s", number(pace)));
+        text.push_str(&format!("  {}/s", number(pace)));
     }
     if quarantined > 0 {
-        told.push_str(&format!("  {quarantined} quarantined"));
+        text.push_str(&format!("  {quarantined} quarantined"));
     }
-    let wide = columns.saturating_sub(told.len() + 4).min(WIDEST_BAR);
-    if wide < NARROWEST_BAR {
-        return Line::of(Paint::Plain, &told);
+    let width = columns.saturating_sub(text.len() + 4).min(WIDEST_BAR);
+    if width < NARROWEST_BAR {
+        return Line::of(Paint::Plain, &text);
     }
-    let done = usize::try_from(accounted.min(total) * wide as u64 / total.max(1)).unwrap_or(wide);
+    let done = usize::try_from(accounted.min(total) * width as u64 / total.max(1)).unwrap_or(width);
     Line::of(Paint::Plain, "  ")
         .then(Paint::Good, &"█".repeat(done))
-        .then(Paint::Dim, &"░".repeat(wide - done))
-        .then(Paint::Plain, &told)
+        .then(Paint::Dim, &"░".repeat(width - done))
+        .then(Paint::Plain, &text)
 }
 
-/// A pace with as many digits as say something.
+/// A rate, with a decimal only below 100.
 pub fn number(pace: f64) -> String {
     if pace >= 100.0 { format!("{pace:.0}") } else { format!("{pace:.1}") }
 }

@@ -1,53 +1,49 @@
-//! One line of the picture: pieces of text, each with its paint, cut to what the terminal has room for.
+//! One line of the picture: pieces of text with colours, cut to the width of the terminal.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::output::on_one_line;
 
-/// How a piece of text is painted.
+/// Style of a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
-    /// As everything.
     Plain,
-    /// What the eye is to find.
     Bold,
-    /// What it is not to stop at.
     Dim,
-    /// All is well.
+    /// Green.
     Good,
-    /// Something is under way.
+    /// Yellow.
     Busy,
-    /// Something is wrong.
+    /// Red.
     Bad,
 }
 
-/// A line.
 #[derive(Debug, Default)]
 pub struct Line {
     pieces: Vec<(Paint, String)>,
 }
 
 impl Line {
-    /// A line with this at its beginning.
+    /// A line that starts with a piece of text.
     pub fn of(paint: Paint, text: &str) -> Self {
         Self::default().then(paint, text)
     }
 
-    /// And this after it.
+    /// Appends a piece of text.
     pub fn then(mut self, paint: Paint, text: &str) -> Self {
         self.pieces.push((paint, on_one_line(text)));
         self
     }
 
-    /// How many columns it takes.
+    /// Width in columns.
     pub fn width(&self) -> usize {
         self.pieces.iter().map(|(_, text)| text.width()).sum()
     }
 
-    /// As it is written, in at most so many columns.
+    /// The line for the terminal, cut to a number of columns.
     pub fn text(&self, columns: usize, colours: bool) -> String {
         let mut room = columns;
-        // Room for the sign that something is missing has to be kept before it is known where the cut will be.
+        // Reserves a column for the ellipsis.
         let is_cut = self.width() > columns;
         room -= usize::from(is_cut && room > 0);
         let mut written = String::new();
@@ -82,7 +78,7 @@ impl Paint {
     }
 }
 
-/// The beginning of a text that takes at most so many columns, and whether that is all of it.
+/// The beginning of a text that fits into a number of columns, and whether that is all of it.
 fn cut(text: &str, columns: usize) -> (&str, bool) {
     let mut taken = 0;
     for (at, c) in text.char_indices() {
@@ -94,15 +90,15 @@ fn cut(text: &str, columns: usize) -> (&str, bool) {
     (text, true)
 }
 
-/// A text in a cell of a table: cut or filled to so many columns.
+/// A text in a cell of a table: cut or padded to a number of columns.
 pub fn cell(text: &str, columns: usize) -> String {
     let text = on_one_line(text);
     let shown = match text.width() <= columns {
         true => text,
         false => format!("{}…", cut(&text, columns.saturating_sub(1)).0),
     };
-    let filling = " ".repeat(columns.saturating_sub(shown.width()));
-    shown + &filling
+    let padding = " ".repeat(columns.saturating_sub(shown.width()));
+    shown + &padding
 }
 
 #[cfg(test)]
@@ -122,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_cut_or_filled() {
+    fn cells_are_cut_or_padded() {
         assert_eq!((cell("ab", 4), cell("abcdef", 4), cell("", 1)), ("ab  ".into(), "abc…".into(), " ".into()));
     }
 }

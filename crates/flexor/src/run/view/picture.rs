@@ -1,7 +1,7 @@
-//! The whole picture, given what there is and how much room: jobs at the top, then pods, then what happened last.
+//! Renders the picture for a size of the terminal: jobs at the top, then pods, then the last events.
 //!
-//! Pure: the same cluster at the same moment is the same picture. Where not everything has room, jobs come before events
-//! and events before pods, of which those that need somebody's eye come first.
+//! Pure: the same cluster at the same time gives the same picture. If not everything fits, jobs come before events and
+//! events before pods. Among pods those with problems come first.
 
 use flexor_local::cluster::{ClusterEvent, JobView, PodView};
 use flexor_model::{Severity, UnixTime};
@@ -10,21 +10,19 @@ use super::line::{Line, Paint};
 use super::{heads, pod_rows};
 use crate::verbs::age;
 
-/// How many events are shown where there is room.
+/// Largest number of events to show.
 const EVENTS: usize = 6;
 
-/// The room that there is, and how it may be painted.
+/// Size of the terminal, and whether to use colours.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
-    /// Of the terminal.
     pub columns: usize,
-    /// Of the terminal; one of them stays free for the cursor.
+    /// One row stays free for the cursor.
     pub rows: usize,
-    /// Whether colours are welcome.
     pub colours: bool,
 }
 
-/// The picture, a string a line, none of them wider than the terminal and all together less high.
+/// The lines of the picture: none wider than the terminal, and fewer than its rows.
 pub fn picture(jobs: &[JobView], pods: &[PodView], events: &[ClusterEvent], size: Size, now: UnixTime) -> Vec<String> {
     let room = size.rows.saturating_sub(1);
     let mut lines = heads::of(jobs, size.columns, room, now);

@@ -1,5 +1,5 @@
-//! The table of pods: those that need somebody's eye first, then those that run, then those that are done; what has no
-//! room is counted.
+//! The table of pods: failed and changing ones first, then running ones, then finished ones. Pods that do not fit are
+//! counted by status.
 
 use flexor_engine::controller::PodPhase;
 use flexor_local::cluster::{PendingReason, PodView};
@@ -11,10 +11,10 @@ use unicode_width::UnicodeWidthStr;
 use super::line::{Line, Paint, cell};
 use crate::verbs::age;
 
-/// What stands between columns.
+/// Columns between two cells.
 const GAP: usize = 3;
 
-/// How much a pod wants to be looked at.
+/// Order of pods if not all fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Urgency {
     Broken,
@@ -32,7 +32,7 @@ struct Row {
     note: String,
 }
 
-/// The table, in at most so many lines. No pods are no lines.
+/// The table, in at most `room` lines. Empty without pods.
 pub fn of(pods: &[PodView], columns: usize, room: usize, now: UnixTime) -> Vec<Line> {
     let mut rows: Vec<Row> = pods.iter().map(|pod| row(pod, now)).collect();
     if rows.is_empty() || room == 0 {
@@ -41,7 +41,7 @@ pub fn of(pods: &[PodView], columns: usize, room: usize, now: UnixTime) -> Vec<L
     let mut left = Vec::new();
     if rows.len() + 1 > room {
         rows.sort_by_key(|row| row.urgency);
-        // One line is for the heading and one for those that have no room; a heading alone would say nothing.
+        // One line is for the heading and one for the counts. A heading without rows is left away.
         left = rows.split_off(room.saturating_sub(2));
     }
     let mut lines = if rows.is_empty() { Vec::new() } else { table(&rows, columns) };
@@ -73,7 +73,7 @@ fn table(rows: &[Row], columns: usize) -> Vec<Line> {
     std::iter::once(Line::of(Paint::Dim, &heading)).chain(rows.iter().map(line)).collect()
 }
 
-/// How many there are of each status, the most frequent first.
+/// The number of pods of each status, the most frequent first.
 fn counted(rows: &[Row], is_all: bool) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for row in rows {
@@ -110,16 +110,16 @@ fn row(pod: &PodView, now: UnixTime) -> Row {
     }
 }
 
-/// How a pod stands, in kubectl's word, and a note about it where there is one.
+/// The status of a pod in kubectl's words, and a note if there is one.
 fn state(pod: &PodView) -> (String, String) {
     if pod.deleting {
         return ("Terminating".to_owned(), String::new());
     }
     match (&pod.trouble, &pod.pending) {
         (Some(trouble), _) => return ("CreateContainerError".to_owned(), trouble.clone()),
-        (None, Some(PendingReason::Unschedulable(wanted))) => return ("Pending".to_owned(), wanted.clone()),
-        (None, Some(PendingReason::MissingReference(what))) => {
-            return ("CreateContainerConfigError".to_owned(), what.clone());
+        (None, Some(PendingReason::Unschedulable(why))) => return ("Pending".to_owned(), why.clone()),
+        (None, Some(PendingReason::MissingReference(why))) => {
+            return ("CreateContainerConfigError".to_owned(), why.clone());
         }
         (None, Some(PendingReason::CreateRefused(why))) => return ("CreateContainerError".to_owned(), why.clone()),
         (None, Some(PendingReason::New) | None) => {}
@@ -130,14 +130,14 @@ fn state(pod: &PodView) -> (String, String) {
     if let Some(reason) = &status.reason {
         return (reason.clone(), note);
     }
-    let said = |container: &&ContainerStatus| match &container.state {
+    let reason = |container: &&ContainerStatus| match &container.state {
         ContainerState::Waiting(reason) | ContainerState::Terminated { reason, .. } => Some(reason.clone()),
         ContainerState::Running { .. } => None,
     };
     let mains = || status.containers.iter().filter(|container| !container.init);
     let runs = mains().any(|container| matches!(container.state, ContainerState::Running { .. }));
-    let said = mains().rev().find_map(|container| said(&container)).filter(|_| !runs);
-    (said.unwrap_or(phase), note)
+    let reason = mains().rev().find_map(|container| reason(&container)).filter(|_| !runs);
+    (reason.unwrap_or(phase), note)
 }
 
 impl Urgency {

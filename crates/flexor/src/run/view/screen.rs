@@ -1,8 +1,7 @@
-//! The terminal: draws a picture where the last one was, below what was printed before, and leaves it there at the end.
+//! Draws pictures on the terminal: each replaces the last one, below the earlier output. The last one stays.
 //!
-//! No other screen is taken and nothing of the terminal is changed beyond one write: the cursor is hidden and lines are
-//! not wrapped while a picture is written, and are as they were when it is. So there is nothing to put right, however
-//! this process ends.
+//! It does not use the alternate screen. Each write hides the cursor and disables wrapping, and restores both at its end.
+//! Nothing has to be restored when this process is killed.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,43 +12,44 @@ use unicode_width::UnicodeWidthStr;
 
 use super::picture::Size;
 
-/// What a terminal has that does not tell.
-const USUAL: (usize, usize) = (80, 24);
+/// Columns and rows of a terminal of unknown size.
+const DEFAULT_SIZE: (usize, usize) = (80, 24);
 const BEGIN: &str = "\x1b[?25l\x1b[?7l";
 const END: &str = "\x1b[?7h\x1b[?25h";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 
-/// A terminal on which pictures are drawn. Its copies are the same one.
+/// The terminal. Clones share the same state.
 #[derive(Debug, Clone, Default)]
-pub struct Screen(Arc<Mutex<Drawn>>);
+pub struct Screen(Arc<Mutex<DrawnPicture>>);
 
-/// The picture that stands: how wide its lines are. The cursor is at the beginning of the line below it.
+/// The picture on the screen. The cursor is at the beginning of the line below it.
 #[derive(Debug, Default)]
-struct Drawn {
+struct DrawnPicture {
+    /// Columns of each line.
     widths: Vec<usize>,
 }
 
-/// Standard error, for what is to be seen above the picture.
-pub struct Above(Screen);
+/// Writes to standard error, above the picture.
+pub struct LogWriter(Screen);
 
 impl Screen {
-    /// The terminal of this process, where standard output is one that can be drawn on.
+    /// The terminal of this process, if standard output is one and supports cursor movement.
     pub fn of_this_process() -> Option<Self> {
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         (io::stdout().is_terminal() && !is_dumb).then(Self::default)
     }
 
-    /// The room that there is now.
+    /// The current size of the terminal.
     pub fn size(&self) -> Size {
-        let told = rustix::termios::tcgetwinsize(io::stdout()).ok();
-        let told = told.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
-        let (columns, rows) = told.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(USUAL);
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+        let size = size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+        let (columns, rows) = size.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or(DEFAULT_SIZE);
         let colours = std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
         Size { columns, rows, colours }
     }
 
-    /// Draws a picture in the place of the one that stands.
+    /// Draws a picture, replacing the last one.
     pub fn draw(&self, lines: &[String], columns: usize) -> io::Result<()> {
         let mut drawn = self.lock();
         let mut written = format!("{BEGIN}{}", drawn.go_up(columns));
@@ -61,12 +61,12 @@ impl Screen {
         write(&written)
     }
 
-    /// The picture that stands is left where it is, as others have written below it.
+    /// Leaves the last picture where it is. The next one is drawn below it.
     pub fn leave(&self) {
         self.lock().widths.clear();
     }
 
-    /// Takes the picture away, so that something can be written in its place. The next one is drawn below that.
+    /// Erases the picture, to write something in its place. The next picture is drawn below that.
     fn erase(&self) -> io::Result<()> {
         let mut drawn = self.lock();
         if drawn.widths.is_empty() {
@@ -77,13 +77,13 @@ impl Screen {
         write(&written)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Drawn> {
+    fn lock(&self) -> MutexGuard<'_, DrawnPicture> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drawn {
-    /// Moves the cursor to the beginning of the picture. A terminal that has become narrower has broken its lines.
+impl DrawnPicture {
+    /// Escape sequence that moves the cursor to the beginning of the picture. A narrower terminal has wrapped its lines.
     fn go_up(&self, columns: usize) -> String {
         let rows: usize = self.widths.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
         if rows == 0 { "\r".to_owned() } else { format!("\r\x1b[{rows}A") }
@@ -97,14 +97,14 @@ fn write(text: &str) -> io::Result<()> {
 }
 
 impl<'a> MakeWriter<'a> for Screen {
-    type Writer = Above;
+    type Writer = LogWriter;
 
-    fn make_writer(&'a self) -> Above {
-        Above(self.clone())
+    fn make_writer(&'a self) -> LogWriter {
+        LogWriter(self.clone())
     }
 }
 
-impl Write for Above {
+impl Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if io::stderr().is_terminal() {
             self.0.erase()?;
@@ -122,9 +122,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_a_narrower_terminal_has_broken_are_counted_as_they_are_seen() {
-        assert_eq!(Drawn::default().go_up(80), "\r");
-        let drawn = Drawn { widths: vec![0, 40, 41, 80] };
+    fn lines_that_a_narrower_terminal_has_wrapped_count_several_rows() {
+        assert_eq!(DrawnPicture::default().go_up(80), "\r");
+        let drawn = DrawnPicture { widths: vec![0, 40, 41, 80] };
         assert_eq!(drawn.go_up(80), "\r\x1b[4A");
         assert_eq!(drawn.go_up(40), "\r\x1b[6A");
     }

@@ -1,4 +1,4 @@
-//! The picture in the situations that people see it in, as it is on a terminal without colours.
+//! Snapshots of the picture in typical situations, without colours.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -40,7 +40,7 @@ fn job(name: &str, phase: Phase) -> JobView {
     }
 }
 
-/// A job that is at something, with a world of so many nodes.
+/// A running job with this activity and a world of `nodes` nodes.
 fn busy(name: &str, activity: Activity, nodes: u32) -> JobView {
     let mut training = TrainingStatus::default();
     (training.round, training.nodes, training.meeting) = (Some(3), nodes, activity != Activity::Training);
@@ -85,9 +85,9 @@ fn ended(pod: PodView, exit_code: i32, reason: &str) -> PodView {
     PodView { status: Some(serde_json::from_value(status).unwrap()), ..pod }
 }
 
-fn event(seconds: u64, job: &str, pod: Option<&str>, reason: Reason, detail: &str) -> ClusterEvent {
+fn event(seconds: u64, job: &str, pod: Option<&str>, reason: Reason, message: &str) -> ClusterEvent {
     let pod = pod.map(|pod| format!("{job}-{pod}"));
-    ClusterEvent { number: seconds, at: at(seconds), job: key(job), pod, cause: Cause::new(reason, detail) }
+    ClusterEvent { number: seconds, at: at(seconds), job: key(job), pod, cause: Cause::new(reason, message) }
 }
 
 fn shown(jobs: &[JobView], pods: &[PodView], events: &[ClusterEvent], size: Size) -> String {
@@ -96,7 +96,7 @@ fn shown(jobs: &[JobView], pods: &[PodView], events: &[ClusterEvent], size: Size
     for line in &lines {
         assert!(line.width() <= size.columns, "{line:?}");
     }
-    // The frame shows where the terminal ends.
+    // The mark shows the left edge of the terminal.
     lines.iter().map(|line| format!("|{line}\n")).collect()
 }
 
@@ -131,7 +131,7 @@ fn after_a_kill() -> (JobView, [PodView; 4], [ClusterEvent; 3]) {
     let events = [
         event(18, "data", Some("worker-1"), Reason::ProgramKilled, "exit code 137; this costs no retry"),
         event(18, "data", Some("worker-1"), Reason::PodReplaced, "it is started again under its name"),
-        event(19, "data", Some("worker-1"), Reason::PodWanted, "its place is filled again, for the 1. time"),
+        event(19, "data", Some("worker-1"), Reason::PodWanted, "its slot is filled again, for the 1. time"),
     ];
     (with_records(busy("data", Activity::Recovering, 2), 777), pods, events)
 }
@@ -206,7 +206,7 @@ fn a_failed_end() {
 }
 
 #[test]
-fn every_terminal_has_room_for_something_and_never_too_much() {
+fn the_picture_fits_terminals_of_any_size() {
     let (job, pods, events) = after_a_kill();
     let jobs: Vec<JobView> = (0..12).map(|n| JobView { key: key(&format!("data-{n}")), ..job.clone() }).collect();
     for columns in [1, 8, 20, 79] {

@@ -1,4 +1,4 @@
-//! What a document means, in the JSON output: its job or its plan.
+//! The job or the plan of a document in the JSON output.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ struct JobRole<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     auto: Option<Range>,
     requests: Quantities,
-    /// None where Flexor's own image is used.
+    /// `None` for Flexor's own image.
     #[serde(skip_serializing_if = "Option::is_none")]
     image: Option<&'a str>,
 }

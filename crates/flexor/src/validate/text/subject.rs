@@ -1,4 +1,4 @@
-//! What a document means, for people: the roles of its job as a table, or the steps of its plan.
+//! The job or the plan of a document in the text output: a table of roles, or the steps of the plan.
 
 use comfy_table::{Table, presets};
 use flexor_model::{Job, Plan, PlanOrigin, Resources, Role, RoleChange, Sizing};

@@ -1,4 +1,4 @@
-//! What manifests name: objects that may have been made of them, to be deleted.
+//! Reads the objects to delete from manifests.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::validate::sources;
 use crate::verbs::args::USUAL_NAMESPACE;
 use crate::verbs::{apply, cells, kinds};
 
-/// Everything that these files name; nothing, with what is wrong on standard error, where anything is.
+/// The objects that these files name. Returns `None` if anything is refused; the errors go to standard error.
 pub fn read(files: &[PathBuf], typed: Option<&DnsLabel>) -> anyhow::Result<Option<Vec<Target>>> {
     let mut targets: Vec<Target> = Vec::new();
     let mut refused = false;
@@ -28,11 +28,11 @@ pub fn read(files: &[PathBuf], typed: Option<&DnsLabel>) -> anyhow::Result<Optio
             }
         };
         let report = manifest::check(&bytes);
-        report.unreadable.iter().for_each(|finding| tell(file, finding));
+        report.unreadable.iter().for_each(|finding| print(file, finding));
         refused |= report.unreadable.is_some();
         for document in report.documents {
             if let Verdict::Refused { findings, .. } = &document.verdict {
-                findings.iter().filter(|finding| finding.is_error()).for_each(|finding| tell(file, finding));
+                findings.iter().filter(|finding| finding.is_error()).for_each(|finding| print(file, finding));
                 refused = true;
                 continue;
             }
@@ -41,19 +41,24 @@ pub fn read(files: &[PathBuf], typed: Option<&DnsLabel>) -> anyhow::Result<Optio
         }
     }
     if targets.is_empty() && !refused {
-        output::note("error: these files name nothing that is kept here; `flexor validate FILE` says what is in them");
+        output::note(
+            "error: there is no object to delete in these files; `flexor validate FILE` shows what is in them",
+        );
         refused = true;
     }
-    // Plans go with their job, and would not be found then.
+    // Deleting a job deletes its plans, so plans come first.
     targets.sort_by_key(|target| target.kinds.iter().all(|kind| kind.resource != Resource::Plans));
     Ok((!refused).then_some(targets))
 }
 
-/// The object that a document names, where its kind is known.
+/// The object of a document, if its kind is supported.
 fn target(file: &str, document: &Document, typed: Option<&DnsLabel>) -> anyhow::Result<Option<Target>> {
     let (object, name) = (&document.object, &document.name);
     let Some(kind) = kinds::all().into_iter().find(|kind| kind.is_kind_of(object)) else {
-        output::note(&format!("{file}: {} {name} is none of the kinds that are kept here", document.kind));
+        output::note(&format!(
+            "{file}: {} {name} is ignored: the laptop cluster does not support this kind",
+            document.kind
+        ));
         return Ok(None);
     };
     let named = cells::text(&object["metadata"]["namespace"]).parse().ok();
@@ -62,7 +67,7 @@ fn target(file: &str, document: &Document, typed: Option<&DnsLabel>) -> anyhow::
     Ok(Some(Target { kinds: vec![kind], namespace, name: name.clone() }))
 }
 
-fn tell(file: &str, finding: &Finding) {
+fn print(file: &str, finding: &Finding) {
     let place = finding.at.map(|at| format!(":{}:{}", at.line, at.column)).unwrap_or_default();
     output::note(&format!("{file}{place}: error: {finding}"));
 }

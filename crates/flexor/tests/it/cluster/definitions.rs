@@ -1,4 +1,4 @@
-//! The definitions on a real API server.
+//! Tests the custom resource definitions on a real API server.
 
 use flexor_testbed::cluster_or_skip;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -16,7 +16,7 @@ async fn every_definition_is_established_and_applied_by_the_client() {
     for crd in crds {
         let name = crd.metadata.name.as_deref().unwrap();
         assert!(is_established(&crd), "{name}");
-        // What a client-side `kubectl apply` keeps for the next one; too large a definition could not be applied.
+        // The annotation in which a client-side `kubectl apply` keeps the object; it limits the size of a definition.
         let kept = "kubectl.kubernetes.io/last-applied-configuration";
         assert!(crd.metadata.annotations.iter().flatten().any(|(key, _)| key == kept), "{name}");
         let conditions = crd.status.iter().flat_map(|status| status.conditions.iter().flatten());

@@ -7,8 +7,8 @@ use super::{
     manifests::{definitions, dialects_below, manifests_in},
 };
 
-/// Each dialect's examples on its own overlay, in the namespaces that the tutorials use; programs that come with jobs of
-/// several dialects on the one that has all kinds.
+/// Applies each dialect's examples on its own overlay, in the namespaces of the tutorials. Programs with jobs of
+/// several dialects go to the overlay with all kinds.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_is_applied_on_its_own_overlay() {
     let with_kinds = definitions();

@@ -1,4 +1,4 @@
-//! A cluster with an overlay of `deploy/` installed.
+//! Starts a cluster with one overlay of `deploy/` installed.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -34,7 +34,7 @@ pub fn is_established(crd: &CustomResourceDefinition) -> bool {
     conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
 }
 
-/// Runs a command that must succeed, and gives what it printed.
+/// Runs a command that must succeed, and returns its output.
 pub fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -1,7 +1,7 @@
-//! `docs/tutorials/listings.md`: what kubectl prints when the tutorials are followed.
+//! Compares kubectl's output with `docs/tutorials/listings.md` while the test follows the tutorials.
 //!
-//! Only the rows that are marked as true today; the pods of a job come with the operator. The names of those pods are
-//! held to the naming rules by the tests of `flexor-dialects`.
+//! The test covers only rows marked as true today, because the pods of a job need the operator. The tests of
+//! `flexor-dialects` check the names of those pods.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ fn todays() -> Vec<Section> {
     let mut sections = sections();
     for section in &mut sections {
         for row in &section.rows {
-            // What kubectl itself answers to a submission cannot be left for later.
+            // kubectl's own answer to a submission is always checked.
             let of_created = row.lists.iter().all(|entry| entry.ends_with(" created"));
             assert!(row.today || !of_created, "`{}` is true today; mark it so", row.step);
         }
@@ -48,7 +48,7 @@ impl Section {
 }
 
 impl Row {
-    /// Runs the commands; the last one's answer is what the row lists.
+    /// Runs the commands; the row lists the output of the last one.
     fn run(&self, cluster: &Cluster) {
         let mut printed = String::new();
         for command in &self.commands {
@@ -68,7 +68,7 @@ impl Row {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_marked_as_true_today_is() {
+async fn rows_marked_as_true_today_are_true() {
     let mut sections = todays();
     let installing = sections.remove(0);
     assert_eq!(installing.title, "Installing");

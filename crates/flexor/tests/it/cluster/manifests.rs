@@ -1,7 +1,6 @@
-//! The manifests of the repository, dialect by dialect.
+//! Lists the manifests of the repository, dialect by dialect.
 //!
-//! Which dialects there are is read from the folders and from the definitions, so that a new one is tested without a
-//! word here.
+//! The list comes from the folders and the definitions. A new dialect is therefore tested without a change here.
 
 use std::{
     collections::BTreeMap,

@@ -1,7 +1,7 @@
-//! `flexor validate` and the API server must not disagree about manifests that nobody thought of.
+//! Checks that `flexor validate` and the API server agree about mutated manifests.
 //!
-//! Every field of every published manifest is removed, emptied, or given a value of another type or size, one at a
-//! time, and sent to a real API server as a dry run. A sample of these is taken, the same in every run.
+//! Each mutation removes one field of a published manifest, empties it, or gives it a value of another type or size.
+//! The API server judges the result in a dry run. The test takes a fixed sample of all mutations.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::{installed::with_all_kinds, manifests::manifests_below};
 
-/// Of all mutations, one in so many is tried.
+/// The test tries one in this many mutations.
 const ONE_IN: usize = 7;
 /// Requests at a time.
 const AT_ONCE: usize = 16;
@@ -28,7 +28,7 @@ fn objects() -> Vec<Value> {
     found
 }
 
-/// The pointers of every value in an object, but for those that say what it is.
+/// The pointers of every value in an object, except those that identify it.
 fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
     match value {
@@ -52,19 +52,19 @@ fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
 }
 
 fn mutations(object: &Value) -> Vec<Value> {
-    let mut places = Vec::new();
-    pointers(object, "", &mut places);
+    let mut found = Vec::new();
+    pointers(object, "", &mut found);
     let values =
         [json!(null), json!(true), json!(-1), json!(0), json!(1.5), json!("4 Gi"), json!(""), json!([]), json!({})];
     let mut mutated = Vec::new();
-    for place in places {
+    for pointer in found {
         for value in &values {
             let mut copy = object.clone();
-            *copy.pointer_mut(&place).unwrap() = value.clone();
+            *copy.pointer_mut(&pointer).unwrap() = value.clone();
             mutated.push(copy);
         }
         let mut copy = object.clone();
-        let (parent, key) = place.rsplit_once('/').unwrap();
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
         if let Some(Value::Object(fields)) = copy.pointer_mut(parent) {
             let key = key.replace("~1", "/").replace("~0", "~");
             let value = fields.remove(&key).unwrap();
@@ -81,7 +81,7 @@ fn object_with(object: &Value, parent: &str, key: &str, value: Value) -> Value {
     copy
 }
 
-/// What the API server says: nothing, or why not.
+/// The refusal of the API server, if any.
 async fn server_refuses(client: Client, namespace: String, object: Value) -> Option<String> {
     let (kind, api_version) = (object["kind"].as_str().unwrap(), object["apiVersion"].as_str().unwrap());
     let plural = format!("{}s", kind.to_lowercase());
@@ -93,12 +93,12 @@ async fn server_refuses(client: Client, namespace: String, object: Value) -> Opt
     client.request::<Value>(request).await.err().map(|error| error.to_string())
 }
 
-/// What we refuse and the API server cannot, because no definition can say it.
+/// What we refuse and the API server cannot, because a definition cannot express it.
 fn only_we_can_tell(object: &Value) -> bool {
     let report = manifest::check(serde_json::to_string(object).unwrap().as_bytes());
     let mut reasons = report.findings().filter(|finding| finding.is_error()).map(|finding| {
         let quantity = finding.reason == Reason::WrongType && finding.message.contains("must be a quantity");
-        // Rules of definitions do not see labels, and what a plan may say hangs on one.
+        // Rules of definitions do not see labels, and a label decides what a plan may contain.
         let label = ["metadata.labels.scale-type", "spec.createPods", "spec.removePods"].contains(&&*finding.field);
         finding.reason == Reason::UnreadablePod || quantity || label
     });
@@ -135,8 +135,8 @@ async fn the_api_server_agrees_about_mutated_manifests() {
             }
             (true, None) if !only_we_can_tell(&object) => {
                 let report = manifest::check(serde_json::to_string(&object).unwrap().as_bytes());
-                let said: Vec<String> = report.findings().map(ToString::to_string).collect();
-                disagreements.insert(format!("the API server accepts, we say: {}", said.join("; ")));
+                let output: Vec<String> = report.findings().map(ToString::to_string).collect();
+                disagreements.insert(format!("the API server accepts, we say: {}", output.join("; ")));
             }
             (true | false, _) => {}
         }

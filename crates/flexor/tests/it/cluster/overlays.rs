@@ -1,4 +1,4 @@
-//! What `kubectl get` shows with one overlay installed, and with all.
+//! Tests the columns of `kubectl get` with one overlay installed, and with all of them.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::{
     manifests::{definitions, example_of},
 };
 
-/// Ages depend on when one looks.
+/// Ages depend on the time of the listing.
 fn without_age(table: &str) -> String {
     let mut lines = Vec::new();
     for line in table.lines() {

@@ -1,7 +1,6 @@
-//! `flexor validate` and the API server must not disagree.
+//! Checks that `flexor validate` and the API server agree about every manifest of `testdata/`.
 //!
-//! Each manifest of `testdata/` is sent to a real API server with all kinds installed, as a dry run, and the server's
-//! verdict is held against ours.
+//! A real API server with all kinds installed judges each manifest in a dry run.
 
 use std::{
     path::Path,
@@ -19,7 +18,7 @@ use super::{
 /// kubectl is started once per file; more at a time than this only queue for the two cores.
 const AT_ONCE: usize = 4;
 
-/// What kubectl says to each manifest: nothing, or why it was refused.
+/// kubectl's refusal of each manifest, if any.
 fn ask(namespace: &TestNamespace<'_>, manifests: &[ManifestFile]) -> Vec<Option<String>> {
     let answers = Arc::new(Mutex::new(vec![None; manifests.len()]));
     thread::scope(|scope| {
@@ -42,7 +41,7 @@ fn refusal(namespace: &TestNamespace<'_>, path: &Path) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_api_server_refuses_every_bad_manifest_that_we_say_it_does() {
+async fn the_api_server_refuses_every_bad_manifest_marked_both() {
     let cluster = with_all_kinds(cluster_or_skip!()).await;
     let namespace = cluster.namespace("bad").await.unwrap();
     let mut manifests = manifests_below("testdata/bad");

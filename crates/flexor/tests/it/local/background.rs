@@ -1,9 +1,9 @@
-//! `flexor local`: a cluster in the background, with real processes.
+//! Tests of `flexor local`: a background cluster with real processes.
 //!
-//! A guard ends it, and its pods, by their ids.
+//! A guard ends the cluster and its pods by process id.
 
 mod cluster;
-mod comings;
-mod deep_homes;
-mod ends;
+mod deep_state_dirs;
 mod kills;
+mod lifecycle;
+mod shutdown;

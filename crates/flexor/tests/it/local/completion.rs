@@ -1,4 +1,4 @@
-//! What a shell completes: the scripts are sourced by a real bash, which is asked as if a key had been pressed.
+//! Tests shell completion: a real bash sources the scripts and completes a line as if a user had pressed Tab.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use super::faults::process::server;
 use super::verbs::laptop::{Laptop, dlrover, torchelastic};
 use crate::program::{bin, run};
 
-/// Sources the script, then completes the last word of the line and prints what there is, one in a line.
+/// Sources the script, completes the last word of the line, and prints one completion per line.
 const PRESS_TAB: &str = r#"
 source <("$FLEXOR" completions bash)
 read -ra COMP_WORDS <<< "$1"
@@ -18,19 +18,19 @@ _clap_complete_flexor flexor "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWOR
 printf '%s\n' "${COMPREPLY[@]}"
 "#;
 
-/// What bash offers for the last word of a line, in a cluster's folder.
+/// bash's completions of the last word of a line, in a cluster's folder.
 fn offers(line: &str, state_dir: &std::path::Path) -> Vec<String> {
     let mut bash = Command::new("bash");
     bash.args(["--norc", "-c", PRESS_TAB, "bash", line]).env("FLEXOR", bin()).env("XDG_STATE_HOME", state_dir);
-    let said = bash.output().unwrap();
-    let stderr = String::from_utf8_lossy(&said.stderr).into_owned();
-    // There is no line editor to be told about spaces.
+    let printed = bash.output().unwrap();
+    let stderr = String::from_utf8_lossy(&printed.stderr).into_owned();
+    // There is no line editor, so bash warns about `compopt`.
     let stderr: Vec<&str> = stderr.lines().filter(|line| !line.contains("compopt")).collect();
     assert!(stderr.is_empty(), "{line}: {stderr:?}");
-    String::from_utf8(said.stdout).unwrap().lines().filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    String::from_utf8(printed.stdout).unwrap().lines().filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// The words that are no options.
+/// The completions that are no options.
 fn names(line: &str, laptop: &Laptop) -> Vec<String> {
     let line = line.replacen("HOME", laptop.state_dir().to_str().unwrap(), 1);
     let offered = offers(&line, laptop.folder.path());
@@ -44,8 +44,8 @@ fn assert_names(line: &str, laptop: &Laptop, expected: &[&str]) {
         last = names(line, laptop);
         (last == expected).then_some(())
     };
-    let told = || format!("{line}: {:?}", names(line, laptop));
-    super::faults::waiting::eventually_or_tell(&format!("{expected:?}"), look, told);
+    let message = || format!("{line}: {:?}", names(line, laptop));
+    super::faults::deadline::eventually_or_explain(&format!("{expected:?}"), look, message);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn names_are_those_of_the_cluster() {
         ("scale --state-dir HOME torch", &["torch-mnist"]),
         ("migrate --state-dir HOME ", &["torch-mnist"]),
         ("migrate --state-dir HOME torch-mnist torch", &[one, two]),
-        // Other namespaces, wherever they stand.
+        // Other namespaces, at any position in the line.
         ("get -n elastic-job --state-dir HOME tej ", &["imagenet"]),
         ("-n elastic-job --state-dir HOME get tej ", &["imagenet"]),
         ("get --state-dir HOME tej --namespace=elastic-job ", &["imagenet"]),
@@ -97,11 +97,11 @@ fn a_cluster_that_does_not_answer_is_not_waited_for() {
     let mut ask = server(&["--", "flexor", "describe", "--state-dir"]);
     ask.arg(laptop.state_dir()).args(["pod", ""]).env("FLEXOR_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "5");
     let begin = Instant::now();
-    let said = ask.output().unwrap();
+    let printed = ask.output().unwrap();
     let took = begin.elapsed();
     laptop.run.signal(nix::sys::signal::Signal::SIGCONT);
-    assert!(said.status.success() && took < Duration::from_secs(20), "{took:?}");
-    assert!(!String::from_utf8_lossy(&said.stdout).contains("torch-mnist"), "{said:?}");
+    assert!(printed.status.success() && took < Duration::from_secs(20), "{took:?}");
+    assert!(!String::from_utf8_lossy(&printed.stdout).contains("torch-mnist"), "{printed:?}");
 }
 
 #[test]

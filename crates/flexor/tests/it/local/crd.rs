@@ -1,4 +1,4 @@
-//! `flexor crd`.
+//! Tests of `flexor crd`.
 
 use crate::program::run;
 

@@ -1,5 +1,6 @@
-//! The data of a job with real processes: the workers of `examples/any-program` under `flexor launch`, whatever is killed
-//! meanwhile, and the master's own report against the lines that the workers wrote.
+//! Tests of the data ledger with real processes: the workers of `examples/any-program` under `flexor launch`.
+//!
+//! The tests kill processes and then compare the master's report with the lines that the workers wrote.
 
 mod api;
 mod checkpoints;

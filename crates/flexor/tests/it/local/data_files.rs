@@ -1,4 +1,4 @@
-//! `flexor data`: making, converting and looking into data files.
+//! Tests of `flexor data`: generation, conversion and inspection of data files.
 
 mod convert;
 mod generate;
@@ -6,9 +6,9 @@ mod inspect;
 
 use std::path::PathBuf;
 
-use crate::program::{Ran, flexor};
+use crate::program::{ProgramOutput, flexor};
 
-/// A folder of its own, in which commands are run.
+/// A folder in which the test runs commands.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -21,18 +21,18 @@ impl Folder {
     }
 
     /// Runs `flexor data` to its end, in the folder.
-    fn data(&self, args: &[&str]) -> Ran {
+    fn data(&self, args: &[&str]) -> ProgramOutput {
         flexor(&[&["data"], args].concat()).current_dir(self.0.path()).output().unwrap().into()
     }
 
-    /// The same, where nothing may go wrong: what is printed.
+    /// The output of a command that must succeed.
     fn done(&self, args: &[&str]) -> String {
         let ran = self.data(args);
         assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
         ran.stdout
     }
 
-    /// What programs are told.
+    /// The JSON output.
     fn json(&self, args: &[&str]) -> serde_json::Value {
         serde_json::from_str(&self.data(args).stdout).unwrap()
     }

@@ -1,8 +1,8 @@
-//! What the documents show of `flexor` is what it prints.
+//! Checks that the outputs in the documents are what `flexor` prints.
 
 use std::{fs, path::Path};
 
-use crate::program::{Ran, flexor, root};
+use crate::program::{ProgramOutput, flexor, root};
 
 const REFUSED: &str = "\
 apiVersion: elastic.pytorch.org/v1alpha1
@@ -26,13 +26,13 @@ spec:
                   memory: 4 Gi
 ";
 
-/// Runs what follows the prompt in the first `console` block of a document and compares what follows that.
+/// Runs the command in the first `console` block of a document and compares its output with the block.
 fn first_console_block_is_true(document: &str, folder: &Path) {
     let text = fs::read_to_string(root().join(document)).unwrap();
     let block = text.split("```console\n$ flexor ").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let (args, shown) = block.split_once('\n').unwrap();
     let args: Vec<&str> = args.split_whitespace().collect();
-    let ran = Ran::from(flexor(&args).current_dir(folder).output().unwrap());
+    let ran = ProgramOutput::from(flexor(&args).current_dir(folder).output().unwrap());
     assert_eq!(format!("{}{}", ran.stdout, ran.stderr), shown, "{document}");
 }
 

@@ -1,4 +1,4 @@
-//! How the program ends: the codes that `flexor --help` tells.
+//! Tests the exit codes that `flexor --help` lists.
 
 use std::{fs::File, process::Stdio};
 
@@ -29,9 +29,9 @@ fn warnings_are_a_failure_only_with_strict() {
 fn output_that_cannot_be_written_ends_with_3() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let ran = flexor(&["crd"]).stdout(full).output().unwrap();
-    let said = String::from_utf8(ran.stderr).unwrap();
-    assert_eq!(ran.status.code(), Some(3), "{said}");
-    assert!(said.starts_with("error: the output could not be written: "), "{said}");
+    let printed = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(ran.status.code(), Some(3), "{printed}");
+    assert!(printed.starts_with("error: the output could not be written: "), "{printed}");
 }
 
 #[test]

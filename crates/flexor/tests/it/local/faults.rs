@@ -1,10 +1,11 @@
-//! The fault list: masters, sidecars and agents that are killed, disks that fill, clocks that jump, peers that talk
-//! nonsense. Everything but the agents is the real program in a process of its own; an agent is a thread that says over
-//! a real socket what torchrun's rendezvous says.
+//! Tests of the fault list: killed masters, sidecars and agents, full disks, clock jumps, and peers that send garbage.
+//!
+//! Masters and sidecars are the real program in processes of their own. An agent is a thread that speaks torchrun's
+//! rendezvous protocol over a real socket.
 
 mod agent;
-pub mod chance;
 mod clock_jumps;
+pub mod deadline;
 mod floods;
 mod full_disk;
 mod garbage;
@@ -16,10 +17,10 @@ pub mod master;
 mod node;
 mod pickles;
 pub mod process;
+pub mod random;
 mod refused_starts;
 mod signals;
 pub mod store_client;
 mod tokens;
 mod two_masters;
-pub mod waiting;
 mod worlds;

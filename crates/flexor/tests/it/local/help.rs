@@ -1,4 +1,4 @@
-//! What the program says about itself.
+//! Tests the help and the version of the program.
 
 use crate::program::run;
 
@@ -15,7 +15,7 @@ fn the_help_of_a_command_explains_its_options() {
 }
 
 #[test]
-fn the_version_is_told_to_people_and_programs() {
+fn the_version_is_printed_for_people_and_programs() {
     assert_eq!(run(&["version"]).stdout, format!("flexor {}\n", env!("CARGO_PKG_VERSION")));
     let json: serde_json::Value = serde_json::from_str(&run(&["version", "-o", "json"]).stdout).unwrap();
     assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));

@@ -1,4 +1,4 @@
-//! `flexor validate -o json`: the format that the guide describes.
+//! Tests `flexor validate -o json` against the format in the guide.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ fn parsed(args: &[&str]) -> Value {
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
-/// One of everything, as a whole: a change to this snapshot is a change to a stable format.
+/// One instance of everything: a change to this snapshot is a change to a stable format.
 #[test]
 fn the_format_is_the_documented_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -30,7 +30,7 @@ fn the_format_is_the_documented_one() {
 }
 
 #[test]
-fn a_document_says_its_verdict_and_always_has_findings() {
+fn a_document_has_a_verdict_and_always_a_list_of_findings() {
     let json = parsed(&["examples/torchelastic/imagenet.yaml", "testdata/bad/edl/two-problems.yaml", WARNED]);
     let documents: Vec<&Value> = json["files"].as_array().unwrap().iter().map(|file| &file["documents"][0]).collect();
     let verdicts: Vec<&Value> = documents.iter().map(|document| &document["verdict"]).collect();

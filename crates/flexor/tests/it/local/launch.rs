@@ -1,7 +1,7 @@
-//! `flexor launch` with real processes: programs of `sh`, launchers alone or at a master, and whatever can happen to
-//! each of them. No torch: that is the peers tier.
+//! Tests of `flexor launch` with real processes: shell programs, and launchers alone or at a master. The peers tier has
+//! the tests with torch.
 //!
-//! A program that is to go on only when the test says so waits for a file ([`folder::Folder::let_go`]).
+//! A program that must wait for the test waits for a file ([`folder::Folder::let_go`]).
 
 mod awkward_programs;
 mod blame;
@@ -9,11 +9,11 @@ mod daemons;
 mod endings;
 mod environment;
 mod failures;
-mod fencing;
+mod fenced_nodes;
 pub mod folder;
 pub mod job;
 mod jobs;
-mod killed;
+mod killed_launchers;
 pub mod launcher;
 mod logs;
 mod losses;

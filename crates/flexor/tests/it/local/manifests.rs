@@ -1,4 +1,4 @@
-//! Manifests that several tests begin with.
+//! Manifests that several tests start from.
 
 /// A job without a fault.
 pub const GOOD: &str = "\

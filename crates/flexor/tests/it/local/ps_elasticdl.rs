@@ -1,4 +1,5 @@
-//! `flexor ps --elasticdl` as a process: it serves ElasticDL's workers, is killed, and goes on from its checkpoint.
+//! Tests `flexor ps --elasticdl` as a process: it serves ElasticDL's workers, is killed, and resumes from its
+//! checkpoint.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,7 +9,7 @@ use flexor_wire::elasticdl as wire;
 use flexor_wire::elasticdl::pserver_client::PserverClient;
 use tonic::transport::Channel;
 
-use crate::local::faults::waiting::PATIENCE;
+use crate::local::faults::deadline::PATIENCE;
 use crate::program::{flexor, run};
 
 const OPTIMIZER: [&str; 4] = ["--opt-type", "SGD", "--opt-args", "learning_rate=0.5;momentum=0.9;nesterov=False;"];
@@ -20,7 +21,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts one and waits until it says where it serves.
+    /// Starts a server and waits until it prints its address.
     fn start(more: &[&str]) -> Self {
         let mut command = flexor(&["ps", "--elasticdl", "--listen", "127.0.0.1:0"]);
         command.args(OPTIMIZER).args(more).env("NO_COLOR", "1");
@@ -29,7 +30,7 @@ impl Server {
         let mut lines = log.lines().map(Result::unwrap);
         let serves = lines.find_map(|line| Some(line.split_once("listening=")?.1.split(' ').next()?.to_owned()));
         let address = format!("http://{}", serves.expect("it says where it serves"));
-        // What it says later is read, so that it never waits for a reader.
+        // A thread drains its later output, so that it never blocks.
         std::thread::spawn(move || lines.for_each(drop));
         Self { process, address }
     }
@@ -66,14 +67,14 @@ async fn pulled(client: &mut PserverClient<Channel>) -> (i32, Vec<u8>) {
 
 #[tokio::test]
 async fn a_server_that_is_killed_goes_on_from_its_checkpoint() {
-    let state_dir = tempfile::tempdir().unwrap();
-    let folder = state_dir.path().to_str().unwrap();
+    let output_folder = tempfile::tempdir().unwrap();
+    let folder = output_folder.path().to_str().unwrap();
     let server = Server::start(&["--use-async", "--checkpoint_dir", folder, "--checkpoint_steps", "2"]);
     let mut client = server.client().await;
     client.push_model(ones()).await.unwrap();
     assert_eq!((pushed(&mut client).await, pushed(&mut client).await), (1, 2));
     let held = pulled(&mut client).await;
-    let written = state_dir.path().join("version-2/ps-0-of-1/checkpoint-000000000002/manifest.json");
+    let written = output_folder.path().join("version-2/ps-0-of-1/checkpoint-000000000002/manifest.json");
     await_file(&written).await;
     assert_eq!(pushed(&mut client).await, 3);
     let wanted = pulled(&mut client).await;
@@ -86,7 +87,7 @@ async fn a_server_that_is_killed_goes_on_from_its_checkpoint() {
     assert_eq!(pushed(&mut client).await, 3);
     assert_eq!(pulled(&mut client).await, wanted);
 
-    let native = state_dir.path().join("native");
+    let native = output_folder.path().join("native");
     let args = ["checkpoint", "convert", folder, native.to_str().unwrap()];
     let converted = run(&args);
     assert_eq!(converted.code, 0, "{}", converted.stderr);
@@ -104,7 +105,7 @@ async fn await_file(path: &Path) {
 }
 
 #[test]
-fn what_cannot_be_is_said_before_it_serves() {
+fn a_wrong_configuration_is_refused_before_serving() {
     let refused = |args: &[&str]| {
         let ran = run(&[&["ps", "--listen", "127.0.0.1:0"], args].concat());
         assert_ne!(ran.code, 0, "{args:?}");
@@ -117,7 +118,7 @@ fn what_cannot_be_is_said_before_it_serves() {
     assert!(refused(&with(&["--ps-id", "2", "--num-ps-pods", "2"])).contains("--ps-id 2: the job has 2 servers"));
     let nowhere = with(&["--checkpoint-dir-for-init", "/nowhere/at-all"]);
     assert!(refused(&nowhere).contains("cannot read '/nowhere/at-all'"));
-    // Without --elasticdl its options mean nothing, and a native server needs its master.
+    // Without --elasticdl its options are meaningless, and a native server needs its master.
     assert!(refused(&["--ps-id", "0", "--master", "127.0.0.1:1", "--name", "ps-0"]).contains("--elasticdl"));
     assert!(refused(&[]).contains("--master"));
 }

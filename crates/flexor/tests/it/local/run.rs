@@ -1,7 +1,7 @@
-//! The laptop cluster with real processes: one pod under its parent, and jobs under `flexor run`.
+//! Tests of the laptop cluster with real processes: one pod under its supervisor, and jobs under `flexor run`.
 //!
-//! Every process is owned by the test. A cluster is `--ephemeral` but where the test is about its end, and then a guard
-//! ends its pods by their ids.
+//! Each process is owned by its test. A cluster is `--ephemeral` unless the test is about its end; then a guard ends
+//! its pods by process id.
 
 mod admission;
 mod chaos;
@@ -20,12 +20,12 @@ mod plans;
 mod pod;
 mod ps_report;
 pub mod quickstart;
-mod refused;
+mod refusals;
 mod rendered_pods;
 mod report;
 mod resume;
 mod servers;
-mod steps;
+mod synchronous;
 mod terminal;
 mod view;
 mod volumes;

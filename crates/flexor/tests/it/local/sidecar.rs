@@ -1,4 +1,4 @@
-//! `flexor sidecar`, alone and beside a master that is killed.
+//! Tests `flexor sidecar`, alone and beside a killed master.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -14,13 +14,13 @@ use nix::{
 
 use crate::program::{flexor, run};
 
-/// Nobody listens on the discard port.
+/// No process listens on the discard port.
 const NOBODY: &str = "127.0.0.1:9";
 
 /// A server of ours that runs; killed when dropped.
 struct Server {
     child: Child,
-    /// What it printed when it was there.
+    /// The line that it printed when it served.
     line: serde_json::Value,
     _stdout: BufReader<ChildStdout>,
 }
@@ -63,7 +63,7 @@ impl Drop for Server {
     }
 }
 
-/// A connection that has said VALIDATE and PING, as torch says them.
+/// A connection that has sent VALIDATE and PING, as torch does.
 fn client(address: SocketAddr) -> TcpStream {
     let mut client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -98,7 +98,7 @@ fn ctrl_c_ends_with_130() {
 }
 
 #[test]
-fn an_address_that_is_none_is_refused_at_once() {
+fn an_invalid_address_is_refused_at_once() {
     let ran = run(&["sidecar", "--listen", "127.0.0.1:0", "--upstream", "master"]);
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.is_empty() && ran.stderr.contains("HOST:PORT"), "{}", ran.stderr);

@@ -1,4 +1,4 @@
-//! What `flexor validate` looks at: files, folders, links, standard input.
+//! Tests the inputs of `flexor validate`: files, folders, links, and standard input.
 
 use std::{
     fs,
@@ -7,14 +7,14 @@ use std::{
 };
 
 use super::manifests::GOOD;
-use crate::program::{Ran, run, run_with_input};
+use crate::program::{ProgramOutput, run, run_with_input};
 
-fn validate(path: &Path) -> Ran {
+fn validate(path: &Path) -> ProgramOutput {
     run(&["validate", path.to_str().unwrap()])
 }
 
 #[test]
-fn what_cannot_be_read_is_said_and_the_rest_is_judged() {
+fn unreadable_files_are_reported_and_the_rest_is_validated() {
     let empty = tempfile::tempdir().unwrap();
     let ran =
         run(&["validate", "no-such-file.yaml", empty.path().to_str().unwrap(), "examples/torchelastic/imagenet.yaml"]);
@@ -88,7 +88,7 @@ fn entries_of_a_folder_that_cannot_be_read_are_reported() {
 }
 
 #[test]
-fn folders_are_searched_32_deep_and_what_lies_deeper_is_reported() {
+fn folders_are_searched_32_deep_and_deeper_ones_are_reported() {
     let top = tempfile::tempdir().unwrap();
     let below = |levels: usize| (0..levels).fold(top.path().to_owned(), |path, _| path.join("d"));
     fs::create_dir_all(below(31)).unwrap();

@@ -1,24 +1,24 @@
-//! The tutorials on a laptop, with `flexor` in place of `kubectl`: what is listed is what
-//! `docs/tutorials/listings.md` says, for the examples that need no image.
+//! Follows the tutorials on a laptop with `flexor` in place of `kubectl`, for the examples that need no image. The
+//! listings must equal `docs/tutorials/listings.md`.
 //!
-//! The programs are stand-ins that wait, since this is about pods and names; the training itself is in the peers tier. The
-//! tutorial of parameter-server jobs, which need no Python, is followed with real training in `run/plans.rs`.
+//! The programs are stand-ins that wait, because the subject is pods and names. The peers tier tests the training.
+//! `run/plans.rs` follows the parameter-server tutorial with real training, because it needs no Python.
 
 use std::fs;
 use std::process::Command;
 
+use super::faults::deadline::eventually_or_explain;
 use super::faults::process::server;
-use super::faults::waiting::eventually_or_tell;
 use super::launch::folder::Folder;
-use super::run::cluster::Place;
+use super::run::cluster::Workspace;
 use crate::listings::{Row, expanded, sections, stands_for};
-use crate::program::{Ran, root};
+use crate::program::{ProgramOutput, root};
 
 /// A tutorial, as it is followed here.
 struct Tutorial {
     /// The table.
     section: &'static str,
-    /// The example that stands for the page's own, the name of its job, and that of the page's.
+    /// The example in place of the page's own, the name of its job, and that of the page's.
     example: &'static str,
     job: &'static str,
     original: (&'static str, &'static str),
@@ -42,15 +42,15 @@ const TORCHELASTIC: Tutorial = Tutorial {
 };
 
 /// A cluster in the background, ended with this.
-struct Background {
-    place: Place,
+struct TutorialCluster {
+    workspace: Workspace,
 }
 
-impl Background {
-    /// One in which the examples are there, with programs that wait.
+impl TutorialCluster {
+    /// A cluster with the examples, whose programs wait.
     fn up(tutorial: &Tutorial) -> Self {
-        let place = Place::new();
-        let folder: &Folder = &place.folder;
+        let workspace = Workspace::new();
+        let folder: &Folder = &workspace.folder;
         let manifest = fs::read_to_string(root().join(tutorial.example)).unwrap();
         let command = manifest.lines().find(|line| line.trim_start().starts_with("command:")).unwrap();
         let indent = command.len() - command.trim_start().len();
@@ -58,25 +58,25 @@ impl Background {
         let lines = manifest.lines().filter(|line| !line.trim_start().starts_with("args:"));
         let manifest: Vec<&str> = lines.map(|line| if line == command { &*waits } else { line }).collect();
         fs::write(folder.path().join("job.yaml"), manifest.join("\n")).unwrap();
-        let this = Self { place };
+        let this = Self { workspace };
         this.says(&["local", "up"]);
         this
     }
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = server(words);
-        command.args(["--state-dir", "home"]).current_dir(self.place.folder.path());
+        command.args(["--state-dir", "home"]).current_dir(self.workspace.folder.path());
         command
     }
 
     fn says(&self, words: &[&str]) -> String {
-        let ran: Ran = self.command(words).output().unwrap().into();
+        let ran: ProgramOutput = self.command(words).output().unwrap().into();
         assert_eq!(ran.code, 0, "{words:?}: {}{}", ran.stdout, ran.stderr);
         ran.stdout
     }
 }
 
-impl Drop for Background {
+impl Drop for TutorialCluster {
     fn drop(&mut self) {
         let _ = self.command(&["local", "down", "--now"]).output();
     }
@@ -84,14 +84,14 @@ impl Drop for Background {
 
 impl Tutorial {
     fn follow(&self) {
-        let cluster = Background::up(self);
+        let cluster = TutorialCluster::up(self);
         let sections = sections();
         let section = sections.iter().find(|section| section.title == self.section).unwrap();
         let names_other = |row: &Row| {
             let words = row.commands.iter().flat_map(|command| command.split(' '));
             words.filter(|word| word.starts_with("examples/")).any(|word| word != self.original.0)
         };
-        // On a laptop there is no controller to look at, and one example stands for all.
+        // On a laptop there is no controller to list, and one example represents all.
         let rows = section.rows.iter().filter(|row| row.step != "controller is ready" && !names_other(row));
         let mut steps = 0;
         for row in rows {
@@ -99,13 +99,13 @@ impl Tutorial {
             steps += 1;
         }
         assert!(steps >= 4, "{steps} steps of {}", self.section);
-        let told = cluster.says(&["describe", "elasticjob", self.job, "-n", self.namespace]);
+        let message = cluster.says(&["describe", "elasticjob", self.job, "-n", self.namespace]);
         for expected in [self.job, "Running", "Events:"] {
-            assert!(told.contains(expected), "{expected} in {told}");
+            assert!(message.contains(expected), "{expected} in {message}");
         }
     }
 
-    fn step(&self, cluster: &Background, row: &Row) {
+    fn step(&self, cluster: &TutorialCluster, row: &Row) {
         let (looks, acts) = row.commands.split_last().unwrap();
         for act in acts {
             cluster.says(&self.words(act));
@@ -127,11 +127,11 @@ impl Tutorial {
             let lines: Vec<String> = lines.into_iter().filter(|line| !line.is_empty()).collect();
             (lines.len() == wanted.len() && lines.iter().all(listed)).then_some(())
         };
-        let tell = || format!("{wanted:?}, but is\n{}", cluster.says(&["get", "pods", "-A"]));
-        eventually_or_tell(&format!("{}: {}", self.section, row.step), look, tell);
+        let explain = || format!("{wanted:?}, but is\n{}", cluster.says(&["get", "pods", "-A"]));
+        eventually_or_explain(&format!("{}: {}", self.section, row.step), look, explain);
     }
 
-    /// A command of the page, as it is said here.
+    /// A command of the page, in its local form.
     fn words<'a>(&'a self, command: &'a str) -> Vec<&'a str> {
         let words = command.strip_prefix("kubectl ").unwrap().split(' ');
         let in_place = |word: &'a str| match word {
@@ -150,7 +150,7 @@ impl Tutorial {
         text.replace(self.original.1, self.job)
     }
 
-    /// The entries that a pattern stands for, without the controller.
+    /// The entries that a pattern represents, without the controller.
     fn expanded(&self, entry: &str) -> Vec<String> {
         if entry.starts_with("elastic-job-k8s-controller") {
             return Vec::new();
@@ -158,7 +158,7 @@ impl Tutorial {
         expanded(&self.here(entry))
     }
 
-    /// A line as it is compared: of a pod that runs only the name, of a job all but what the example has otherwise.
+    /// A line for comparison: of a running pod only the name, of a job everything but the differences of the example.
     fn shown(&self, line: &str, wanted: &[String]) -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_table = wanted.first().is_some_and(|entry| entry.starts_with("NAME "));

@@ -1,4 +1,4 @@
-//! `flexor validate`, as people see it.
+//! Tests the output of `flexor validate` for people.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn several_documents_are_judged_each_by_itself() {
     insta::assert_snapshot!(format!("{}---\n{}", ran.stdout, ran.stderr));
 }
 
-/// What `kubectl get elasticjob -o yaml` prints is one document with many objects in it.
+/// The output of `kubectl get elasticjob -o yaml` is one document with many objects in it.
 #[test]
 fn the_objects_of_a_list_are_judged_each_by_itself() {
     let indented: String = GOOD.lines().map(|line| format!("    {line}\n")).collect();
@@ -64,7 +64,7 @@ fn every_bad_manifest_is_refused() {
 }
 
 #[test]
-fn output_that_nobody_sees_has_no_colours() {
+fn output_that_goes_to_no_terminal_has_no_colours() {
     let ran = run(&["validate", "testdata/bad/edl/two-problems.yaml"]);
     assert!(!ran.stdout.contains('\u{1b}') && !ran.stderr.contains('\u{1b}'));
     let forced =

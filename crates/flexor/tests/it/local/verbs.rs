@@ -1,10 +1,10 @@
-//! The verbs of another terminal, against laptop clusters with real processes.
+//! Tests of the commands for a running laptop cluster, with real processes.
 
-mod describing;
+mod describe;
 pub mod laptop;
 mod logs;
 mod refusals;
 mod requests;
 mod state_dirs;
 mod tables;
-mod watching;
+mod watch;

@@ -1,10 +1,11 @@
-//! The socket over which workers outlive a change of the world, with a worker that speaks its protocol by hand.
+//! Tests the world socket, through which workers outlive a change of the world, with a worker that speaks its protocol
+//! by hand.
 //!
-//! Training with it is the peers tier's `survive`.
+//! The peers tier's `survive` tests real training with it.
 
 mod newcomers;
 mod outside;
-mod told;
+mod world_reports;
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -13,7 +14,7 @@ use flexor_testbed::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use self::told::Told;
+use self::world_reports::WorldReport;
 use super::faults::store_client::StoreClient;
 use super::launch::folder::WAIT;
 use super::launch::job::Job;
@@ -26,14 +27,14 @@ fn worker(behaviour: &str) -> String {
     format!("exec python3 '{}' {behaviour}", program.display())
 }
 
-/// A job that waits for no more than so many nodes.
+/// A job that waits for at most this many nodes.
 fn job(nodes: usize) -> Job {
     let job = Job::start("1:3", "0");
     job.expect(nodes);
     job
 }
 
-/// One more node whose workers do this, at a job that had so many.
+/// Adds a node with this script to a job that had this many.
 fn one_more(job: &Job, had: usize, script: &str) -> Launcher {
     job.expect(had + 1);
     job.node(1, script)
@@ -53,26 +54,26 @@ macro_rules! python_or_skip {
 }
 
 #[test]
-fn workers_that_opted_in_are_told_every_world_in_the_processes_they_are() {
+fn workers_that_opted_in_receive_every_world_without_a_restart() {
     python_or_skip!();
     let job = job(2);
     let mut nodes = vec![job.node(2, &worker("")), job.node(1, &worker(""))];
-    let first = told::await_world(&job.folder, |world| world.len() == 3);
-    told::assert_world(&first, &BTreeSet::new());
+    let first = world_reports::await_world(&job.folder, |world| world.len() == 3);
+    world_reports::assert_world(&first, &BTreeSet::new());
 
     nodes.push(one_more(&job, 2, &worker("")));
-    let second = told::await_world(&job.folder, |world| world.len() == 4);
-    let survivors: BTreeSet<i32> = first.iter().map(|told| told.pid).collect();
-    told::assert_world(&second, &survivors);
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 4);
+    let survivors: BTreeSet<i32> = first.iter().map(|report| report.pid).collect();
+    world_reports::assert_world(&second, &survivors);
     assert!(second[0].world.round > first[0].world.round);
 
-    let killed = second.iter().find(|told| told.world.rank == 0).unwrap().pid;
+    let killed = second.iter().find(|report| report.world.rank == 0).unwrap().pid;
     kill(Pid::from_raw(killed), Signal::SIGKILL).unwrap();
-    let before: BTreeSet<i32> = second.iter().map(|told| told.pid).collect();
-    let is_back = |world: &[Told]| world.len() == 4 && world.iter().any(|told| !before.contains(&told.pid));
-    let third = told::await_world(&job.folder, is_back);
-    told::assert_world(&third, &before);
-    assert!(third.iter().all(|told| told.pid != killed));
+    let before: BTreeSet<i32> = second.iter().map(|report| report.pid).collect();
+    let is_back = |world: &[WorldReport]| world.len() == 4 && world.iter().any(|report| !before.contains(&report.pid));
+    let third = world_reports::await_world(&job.folder, is_back);
+    world_reports::assert_world(&third, &before);
+    assert!(third.iter().all(|report| report.pid != killed));
 
     job.folder.let_go();
     end_well(nodes);
@@ -84,13 +85,13 @@ fn every_world_has_a_store_of_its_own() {
     python_or_skip!();
     let job = job(2);
     let mut nodes = vec![job.node(1, &worker("")), job.node(1, &worker(""))];
-    let count = |world: &[Told]| -> Vec<i64> {
-        world.iter().map(|told| StoreClient::connect(told.store()).unwrap().add("/n", 1).unwrap()).collect()
+    let count = |world: &[WorldReport]| -> Vec<i64> {
+        world.iter().map(|report| StoreClient::connect(report.store()).unwrap().add("/n", 1).unwrap()).collect()
     };
-    let first = told::await_world(&job.folder, |world| world.len() == 2);
+    let first = world_reports::await_world(&job.folder, |world| world.len() == 2);
     assert_eq!(count(&first), [1, 2], "what one adds the other sees");
     nodes.push(one_more(&job, 2, &worker("")));
-    let second = told::await_world(&job.folder, |world| world.len() == 3);
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 3);
     assert_eq!(count(&second), [1, 2, 3], "nothing of the first world is left");
     assert_ne!(first[0].world.store_prefix, second[0].world.store_prefix);
     job.folder.let_go();
@@ -98,18 +99,20 @@ fn every_world_has_a_store_of_its_own() {
 }
 
 #[test]
-fn a_node_that_knows_nothing_of_the_socket_is_restarted_and_the_others_are_not() {
+fn a_worker_that_ignores_the_socket_is_restarted_and_the_others_are_not() {
     python_or_skip!();
     let job = job(2);
     let stranger = format!("echo $$ $RANK >> strangers; {WAIT}");
     let mut nodes = vec![job.node(1, &worker("")), job.node(1, &stranger)];
-    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else {
+        panic!("one worker has reported")
+    };
     job.folder.await_lines("strangers", 1);
     // It misses its rank outside the world.
     nodes.push(one_more(&job, 2, &format!(": ${{RANK:?}}; {stranger}")));
-    let is_larger = |world: &[Told]| world.iter().all(|told| told.world.world_size == 3);
-    let [second] = &told::await_world(&job.folder, is_larger)[..] else { panic!("one is told") };
-    assert_eq!((second.pid, second.world.rank), (first.pid, 0), "it goes on, and is the one who knows most");
+    let is_larger = |world: &[WorldReport]| world.iter().all(|report| report.world.world_size == 3);
+    let [second] = &world_reports::await_world(&job.folder, is_larger)[..] else { panic!("one worker has reported") };
+    assert_eq!((second.pid, second.world.rank), (first.pid, 0), "it continues, and has the model");
     assert_eq!(second.world.survivors, [0]);
     let lines = job.folder.await_lines("strangers", 3);
     let pids: BTreeSet<&str> = lines.iter().filter_map(|line| line.split(' ').next()).collect();
@@ -119,45 +122,49 @@ fn a_node_that_knows_nothing_of_the_socket_is_restarted_and_the_others_are_not()
 }
 
 #[test]
-fn odd_talk_on_the_socket_is_refused_and_harms_nobody() {
+fn invalid_messages_on_the_socket_are_refused_and_affect_no_other_client() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![job.node(1, &worker("odd"))];
-    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else {
+        panic!("one worker has reported")
+    };
     let refused = job.folder.lines("refused");
     let odd = ["garbage", "no message", "a line too long", "no name", "no worker"].map(|what| format!("{what:?}"));
     assert_eq!(refused, odd, "{}", nodes[0].stderr());
     nodes.push(one_more(&job, 1, &worker("")));
-    let second = told::await_world(&job.folder, |world| world.len() == 2);
-    told::assert_world(&second, &BTreeSet::from([first.pid]));
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
+    world_reports::assert_world(&second, &BTreeSet::from([first.pid]));
     job.folder.let_go();
     end_well(nodes);
 }
 
 #[test]
-fn a_worker_that_hangs_up_is_restarted_as_if_it_had_never_called() {
+fn a_worker_that_closes_the_socket_is_restarted_as_if_it_had_not_opted_in() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![job.node(1, &worker("hangs-up"))];
-    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else {
+        panic!("one worker has reported")
+    };
     nodes.push(one_more(&job, 1, &worker("")));
-    let second = told::await_world(&job.folder, |world| world.len() == 2);
-    assert!(second.iter().all(|told| told.pid != first.pid && told.world.survivors.is_empty()), "{second:?}");
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
+    assert!(second.iter().all(|report| report.pid != first.pid && report.world.survivors.is_empty()), "{second:?}");
     job.folder.let_go();
     end_well(nodes);
 }
 
 #[test]
-fn nobody_waits_for_the_start_of_a_worker_that_died_while_it_was_asked_to_meet() {
+fn the_world_forms_without_a_worker_that_died_while_it_was_asked_to_meet() {
     python_or_skip!();
     let job = job(3);
     // A second process of it takes its time.
     let dying = format!("if [ -e lost ]; then {WAIT}; fi; {}", worker("dies"));
     let nodes = [worker("loses-peers"), worker("loses-peers"), dying].map(|script| job.node(1, &script));
-    let first = told::await_world(&job.folder, |world| world.len() == 3);
+    let first = world_reports::await_world(&job.folder, |world| world.len() == 3);
     std::fs::write(job.folder.path().join("lost"), "").unwrap();
-    let second = told::await_world(&job.folder, |world| world[0].world.round > first[0].world.round);
-    assert!(second.iter().all(|told| told.world.world_size == 2), "{second:?}");
+    let second = world_reports::await_world(&job.folder, |world| world[0].world.round > first[0].world.round);
+    assert!(second.iter().all(|report| report.world.world_size == 2), "{second:?}");
     job.folder.let_go();
     end_well(nodes);
 }
@@ -173,27 +180,31 @@ fn a_worker_that_does_not_leave_its_world_in_time_is_restarted() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![hasty_node(&job, &worker("stays"))];
-    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else {
+        panic!("one worker has reported")
+    };
     nodes.push(one_more(&job, 1, &worker("")));
-    let second = told::await_world(&job.folder, |world| world.len() == 2);
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
     assert_eq!(job.folder.lines("asked"), [first.pid.to_string()]);
-    assert!(second.iter().all(|told| told.pid != first.pid && told.world.survivors.is_empty()), "{second:?}");
+    assert!(second.iter().all(|report| report.pid != first.pid && report.world.survivors.is_empty()), "{second:?}");
     job.folder.let_go();
     end_well(nodes);
     assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
 }
 
 #[test]
-fn a_worker_that_does_not_come_into_the_world_it_was_told_is_restarted() {
+fn a_worker_that_does_not_enter_its_assigned_world_is_restarted() {
     python_or_skip!();
     let job = job(1);
     let mut nodes = vec![hasty_node(&job, &worker("never-joins"))];
-    let [first] = &told::await_world(&job.folder, |world| world.len() == 1)[..] else { panic!("one is told") };
+    let [first] = &world_reports::await_world(&job.folder, |world| world.len() == 1)[..] else {
+        panic!("one worker has reported")
+    };
     nodes.push(one_more(&job, 1, &worker("")));
-    let second = told::await_world(&job.folder, |world| world.len() == 2);
-    told::assert_world(&second, &BTreeSet::from([first.pid]));
-    let is_replaced = |world: &[Told]| world.len() == 2 && world.iter().all(|told| told.pid != first.pid);
-    told::await_world(&job.folder, is_replaced);
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 2);
+    world_reports::assert_world(&second, &BTreeSet::from([first.pid]));
+    let is_replaced = |world: &[WorldReport]| world.len() == 2 && world.iter().all(|report| report.pid != first.pid);
+    world_reports::await_world(&job.folder, is_replaced);
     job.folder.let_go();
     end_well(nodes);
     assert_eq!(job.run()["programFailures"], 0, "{}", job.run());

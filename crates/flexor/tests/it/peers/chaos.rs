@@ -1,12 +1,12 @@
-//! `examples/torch-mnist` under `flexor run --chaos`: stock torchrun, its sidecars and its master are killed and stopped,
-//! and every step is learnt.
+//! Tests `examples/torch-mnist` under `flexor run --chaos`: torchrun, its sidecars and its master are killed and
+//! stopped, and every step is trained.
 
 use std::time::Duration;
 
 use flexor_testbed::torch_or_skip;
 
 use super::run::{ALL_STEPS, steps, training};
-use crate::local::run::cluster::Place;
+use crate::local::run::cluster::Workspace;
 
 /// A start of torch takes ten seconds on a small machine, and every kill costs one.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -28,10 +28,10 @@ fn a_dlrover_job_ends_well_under_seed_3() {
 
 fn ends_well_under(seed: u64, manifest: &str, checkpoint: &str) {
     let torch = torch_or_skip!();
-    let place = Place::new();
-    let run = training(&torch, &place, manifest, &["--chaos", &format!("{seed},0.2")]).patient(PATIENCE);
+    let workspace = Workspace::new();
+    let run = training(&torch, &workspace, manifest, &["--chaos", &format!("{seed},0.2")]).patient(PATIENCE);
     let ended = run.wait_for(0);
     assert!(ended.stdout.contains(": FaultInjected: "), "{}", ended.stdout);
-    assert_eq!(steps(&torch, &place, checkpoint), ALL_STEPS, "{}", ended.stdout);
-    place.assert_nothing_is_left_of(&[]);
+    assert_eq!(steps(&torch, &workspace, checkpoint), ALL_STEPS, "{}", ended.stdout);
+    workspace.assert_nothing_is_left_of(&[]);
 }

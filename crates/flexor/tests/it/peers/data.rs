@@ -1,6 +1,6 @@
-//! The data of a job that PyTorch trains with, and of programs that speak gRPC in another language: whatever is killed
-//! meanwhile, the books are right to the record.
+//! Tests the data ledger with PyTorch and with gRPC programs in another language: every record is accounted for,
+//! whatever is killed.
 
 mod poison;
 mod sessions;
-mod training;
+mod torch_mnist;

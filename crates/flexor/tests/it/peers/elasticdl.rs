@@ -1,7 +1,7 @@
-//! ElasticDL's released worker and master, unchanged, with our servers in the place of theirs.
+//! Tests ElasticDL's released worker and master, unchanged, with our parameter servers.
 //!
-//! They need Python 3.7, the last that their TensorFlow runs on; where there is none the test is skipped. The master has
-//! nobody to start pods with, so that nobody stands in for its pod manager (`master.py`).
+//! They need Python 3.7, the last version that their TensorFlow supports; without it the test is skipped. The master
+//! cannot start pods here, so `master.py` replaces its pod manager with a stub.
 
 mod environment;
 
@@ -19,22 +19,22 @@ use flexor_wire::elasticdl::pserver_client::PserverClient;
 use self::environment::Environment;
 use crate::program::flexor;
 
-/// Longer than any step takes; only a test that fails waits so long.
+/// Longer than any step takes; only a failing test waits this long.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A process that ends with its owner.
-struct Owned(Child);
+struct OwnedProcess(Child);
 
-impl Drop for Owned {
+impl Drop for OwnedProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-fn start(mut command: Command, log: &Path) -> Owned {
+fn start(mut command: Command, log: &Path) -> OwnedProcess {
     let log = fs::File::create(log).unwrap();
-    Owned(command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap())
+    OwnedProcess(command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap())
 }
 
 fn free_port() -> u16 {
@@ -55,10 +55,10 @@ fn the_released_worker_trains_with_our_servers() {
         Ok(python) => python,
         Err(missing) => skip!("{missing}"),
     };
-    let state_dir = tempfile::tempdir().unwrap();
-    let log = |name: &str| state_dir.path().join(name);
+    let output_folder = tempfile::tempdir().unwrap();
+    let log = |name: &str| output_folder.path().join(name);
     let ports = [free_port(), free_port()];
-    let servers: Vec<Owned> = (0..)
+    let servers: Vec<OwnedProcess> = (0..)
         .zip(ports)
         .map(|(number, port)| {
             let mut server = flexor(&["ps", "--elasticdl", "--num-ps-pods", "2", "--use-async", "--ps-id"]);
@@ -88,10 +88,10 @@ fn the_released_worker_trains_with_our_servers() {
     await_text(&log("master"), "finished");
     assert!(worker.0.wait().unwrap().success(), "{}", fs::read_to_string(log("worker")).unwrap());
 
-    let said = fs::read_to_string(log("worker")).unwrap();
+    let output = fs::read_to_string(log("worker")).unwrap();
     let losses: Vec<f64> =
-        said.lines().filter_map(|line| line.split_once("Loss = ")?.1.split(',').next()?.parse().ok()).collect();
-    // Each is of one batch, so that a single one says little.
+        output.lines().filter_map(|line| line.split_once("Loss = ")?.1.split(',').next()?.parse().ok()).collect();
+    // Each is of one batch, so a single one is noisy.
     let last = losses.iter().rev().take(3).sum::<f64>() / 3.0;
     assert!(losses.len() >= 7 && losses[0] > 0.6 && last < 0.3, "{losses:?}");
     assert!(log("checkpoints/version-512/ps-1-of-2").is_dir());
@@ -99,7 +99,7 @@ fn the_released_worker_trains_with_our_servers() {
     assert_eq!(versions, [512, 512], "every server gets every push");
 }
 
-/// What a server says of itself.
+/// The version that a server reports.
 fn version_of(port: u16) -> i32 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

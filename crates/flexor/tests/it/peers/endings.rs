@@ -1,4 +1,4 @@
-//! How jobs end: well, with a node lost on the last metres, or closed because the program always fails.
+//! Tests how jobs end: successfully, with a node lost at the end, or closed because the program always fails.
 
 use std::time::Duration;
 

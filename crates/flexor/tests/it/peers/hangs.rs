@@ -1,4 +1,4 @@
-//! A node that hangs and wakes again.
+//! Tests a node that hangs and resumes.
 
 use flexor_testbed::torch_or_skip;
 

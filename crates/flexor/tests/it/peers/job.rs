@@ -1,4 +1,4 @@
-//! A job of stock torchruns at a master of ours that trains the example, for tests that do something to it.
+//! A job of stock torchruns at our master that trains the example, for tests that inject faults.
 
 use std::{path::Path, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::program::{bin, root};
 /// How long anything may take: torch is imported twice per node, and other tests run beside this one.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// What the workers run, from the project's root.
+/// The program of the workers, from the project's root.
 pub const EXAMPLE: &str = "examples/torch-mnist/train.py";
 
 /// The name of every job here.
@@ -29,17 +29,17 @@ pub struct Job {
     pub master: Master,
     started: usize,
     work: Work,
-    /// What the nodes share: the checkpoint.
+    /// The disk that the nodes share, for the checkpoint.
     disk: TempDir,
 }
 
-/// What the workers of a node do, by the number of nodes that were started before it.
+/// The configuration of a node's workers, by the number of nodes that were started before it.
 pub type Work = fn(config: AgentConfig, number: usize) -> AgentConfig;
 
 impl Job {
     /// A job of 2 to 3 nodes, with `count` of them in its world and making steps.
     pub fn start(torch: Torch, count: usize) -> Job {
-        // With fewer than three nobody else comes, and half a minute of waiting for it would tell nothing.
+        // With fewer than three no other node joins, and waiting half a minute for one would test nothing.
         let config = if count < 3 { master("2:3").last_call(1) } else { master("2:3") };
         Job::start_with(torch, count, config, |config, _| config)
     }
@@ -69,12 +69,12 @@ impl Job {
         self.started += 1;
     }
 
-    /// Takes a node away from those that are waited for.
+    /// Removes a node from those that waits cover.
     pub fn take(&mut self, position: usize) -> JobNode {
         self.nodes.remove(position)
     }
 
-    /// Takes back a node that was taken away.
+    /// Adds a removed node again.
     pub fn put_back(&mut self, node: JobNode) {
         self.nodes.push(node);
     }
@@ -84,7 +84,7 @@ impl Job {
         self.nodes.iter().map(JobNode::agent)
     }
 
-    /// Everyone who works, to be asked for just before something happens.
+    /// All workers, for a comparison after a fault.
     pub fn workers(&self) -> Workers {
         Workers::of(self.agents())
     }
@@ -127,7 +127,7 @@ impl Job {
         self.master.run_status().unwrap().unwrap()
     }
 
-    /// Waits until the master has decided something for this reason.
+    /// Waits until the master has made a decision with this reason.
     pub fn await_decision(&self, reason: &str) {
         self.await_status(reason, |job| {
             let decisions = job.master.decisions().unwrap();
@@ -135,7 +135,7 @@ impl Job {
         });
     }
 
-    /// Waits until something holds that the master can be asked about; `what` completes "waited for".
+    /// Waits until a condition holds at the master; `what` completes "waited for".
     pub fn await_status(&self, what: &str, holds: impl Fn(&Job) -> bool) {
         let begun = std::time::Instant::now();
         while !holds(self) {
@@ -153,7 +153,7 @@ pub fn training(config: AgentConfig, disk: &Path) -> AgentConfig {
     config.observed(root().join(EXAMPLE)).args(endlessly).args([disk.join("digits.pt")])
 }
 
-/// A master of a job with so many nodes (`MIN:MAX`).
+/// A master of a job with this number of nodes (`MIN:MAX`).
 pub fn master(nodes: &str) -> MasterConfig {
     MasterConfig::new(bin(), NAME, nodes)
 }

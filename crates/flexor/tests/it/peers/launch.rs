@@ -1,4 +1,4 @@
-//! `flexor launch` with PyTorch: the example that torchrun's nodes train, under our launcher, to its end.
+//! Tests `flexor launch` with PyTorch: the torchrun example under our launcher, to its end.
 
 use std::{path::Path, process::Command};
 
@@ -18,7 +18,7 @@ use crate::{
 /// Two epochs of 6000 digits in batches of 96.
 const ALL_STEPS: u64 = 126;
 
-/// The example with this Python, in the folder where the launcher stands.
+/// The example with this Python, in the launcher's folder.
 fn training<'a>(command: &'a mut Command, torch: &Torch, args: &[&str]) -> &'a mut Command {
     let program: &Path = &root().join(EXAMPLE);
     let often = ["--checkpoint-every", "5", "--log-every", "5"];
@@ -64,7 +64,7 @@ fn the_example_goes_on_from_its_checkpoint_when_the_node_of_rank_0_is_killed() {
         assert!((20..ALL_STEPS).contains(&step) && step.is_multiple_of(5), "goes on from a checkpoint: {again}");
         assert_eq!(node.stdout.matches(" starts at step ").count(), 2, "once, and once again: {}", node.stdout);
     }
-    let told: String = ended.iter().map(|node| node.stdout.as_str()).collect();
-    assert!(right(&told) > 80.0, "{told}");
+    let message: String = ended.iter().map(|node| node.stdout.as_str()).collect();
+    assert!(right(&message) > 80.0, "{message}");
     assert_eq!(job.run()["programFailures"], 0, "a lost node is no failure of the program: {}", job.run());
 }

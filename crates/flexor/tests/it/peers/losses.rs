@@ -1,4 +1,4 @@
-//! Nodes that are lost: those that are left go on, whoever it was.
+//! Tests lost nodes: the remaining nodes continue, whichever node was lost.
 
 use flexor_testbed::torch_or_skip;
 
@@ -10,7 +10,7 @@ fn the_others_go_on_when_a_node_is_killed() {
     let old = job.workers();
     job.take(1).kill();
     let steps = job.await_one_new_world(2, &old);
-    assert_eq!(steps[0].rank, 0, "who had rank 0 keeps it");
+    assert_eq!(steps[0].rank, 0, "the node of rank 0 keeps it");
     assert_eq!(job.status().program_failures, 0, "a lost node is no failure of the program");
 }
 
@@ -20,28 +20,28 @@ fn the_others_go_on_when_the_node_of_rank_0_is_killed() {
     let old = job.workers();
     job.take(0).kill();
     let steps = job.await_one_new_world(2, &old);
-    assert_eq!(steps[0].rank, 1, "who had a rank that still exists keeps it");
+    assert_eq!(steps[0].rank, 1, "a node keeps its rank where it still exists");
     assert_eq!(job.status().program_failures, 0);
 }
 
 #[test]
-fn a_node_that_is_told_to_leave_leaves_and_the_others_go_on() {
+fn a_terminated_node_leaves_and_the_others_continue() {
     let mut job = Job::start(torch_or_skip!(), 3);
     let old = job.workers();
     let leaving = job.take(2);
     leaving.agent().terminate().unwrap();
     job.await_one_new_world(2, &old);
-    assert_ne!(leaving.agent().await_exit(DEADLINE).unwrap(), 0, "torchrun says that it was told to end");
-    assert!(!job.status().closed, "who leaves does not close the run for the others");
+    assert_ne!(leaving.agent().await_exit(DEADLINE).unwrap(), 0, "torchrun reports the signal");
+    assert!(!job.status().closed, "a leaving node does not close the run for the others");
 }
 
 #[test]
-fn a_spare_takes_the_place_of_a_lost_node() {
+fn a_spare_replaces_a_lost_node() {
     let mut job = Job::start(torch_or_skip!(), 3);
     let before = job.workers();
     job.add();
     job.await_decision("SpareKept");
-    assert_eq!(before.started_since(job.agents().next().unwrap()), [], "a spare disturbs nobody");
+    assert_eq!(before.started_since(job.agents().next().unwrap()), [], "a spare restarts no worker");
     let old = job.workers();
     job.take(1).kill();
     let steps = job.await_one_new_world(3, &old);

@@ -1,4 +1,4 @@
-//! The master itself is lost, and comes back where it was.
+//! Tests a lost master that restarts on its journal.
 
 use std::{thread, time::Duration};
 
@@ -6,7 +6,7 @@ use flexor_testbed::torch_or_skip;
 
 use super::job::Job;
 
-/// Longer than torchrun's agents would hold each other for alive; the minute of the issue is played by `bench recovery`.
+/// Longer than torchrun's agents consider each other alive; `bench recovery` has the outage of a minute.
 const OUTAGE: Duration = Duration::from_secs(20);
 
 #[test]
@@ -16,7 +16,7 @@ fn no_worker_notices_that_the_master_was_killed_and_started_again() {
     let round = job.status().round;
     job.master.start_again().unwrap();
     assert_eq!(job.master.generation(), 2);
-    // Past the time that sidecars have to come back.
+    // After the time in which sidecars must return.
     job.await_more_steps(30);
     job.assert_nobody_restarted(&old);
     assert_eq!((job.status().round, job.status().world_size), (round, 2));

@@ -1,4 +1,4 @@
-//! Nodes that come while a job runs.
+//! Tests nodes that join a running job.
 
 use flexor_testbed::torch_or_skip;
 

@@ -1,4 +1,4 @@
-//! A node whose network is cut: it runs on, and nobody can reach it.
+//! Tests a node behind a network partition: it runs on, and no peer can reach it.
 
 use flexor_testbed::{
     flexor_processes::{JobNode, Master, TwoNetworks},
@@ -9,7 +9,7 @@ use flexor_testbed::{
 use super::job::{DEADLINE, master, training};
 
 #[test]
-fn a_node_that_is_cut_off_is_left_behind_and_joins_again_when_the_cable_is_mended() {
+fn a_partitioned_node_is_dropped_and_rejoins_after_the_partition() {
     let torch = torch_or_skip!();
     if !nix::unistd::geteuid().is_root() {
         skip!("needs root to make network namespaces");
@@ -17,12 +17,12 @@ fn a_node_that_is_cut_off_is_left_behind_and_joins_again_when_the_cable_is_mende
     let disk = tempfile::tempdir().unwrap();
     let networks = TwoNetworks::start().unwrap();
     let master = Master::start(&torch, master("2:3").network(networks.mainland())).unwrap();
-    let places = [networks.mainland(), networks.mainland(), networks.island()];
+    let networks_of_nodes = [networks.mainland(), networks.mainland(), networks.island()];
     let nodes: Vec<JobNode> = (0..)
-        .zip(places)
-        .map(|(number, place)| {
+        .zip(networks_of_nodes)
+        .map(|(number, network)| {
             let config = training(AgentConfig::new(format!("node-{number}")), disk.path());
-            JobNode::start_in(&torch, &master, config, Some(place)).unwrap()
+            JobNode::start_in(&torch, &master, config, Some(network)).unwrap()
         })
         .collect();
     let all = || nodes.iter().map(JobNode::agent);

@@ -1,4 +1,4 @@
-"""Makes every public call of torch's own TCPStore client, and prints one line per call: what it was and what came of it.
+"""Makes every public call of torch's own TCPStore client, and prints one line per call: the call and its result.
 
 Usage: store_calls.py HOST PORT   The same lines are expected whatever the server is.
 """
@@ -19,7 +19,7 @@ def connect():
 
 
 def show(name, call):
-    """Errors are told by their kind: their texts name addresses."""
+    """Errors are printed by kind: their texts contain addresses."""
     try:
         result = call()
     except Exception as error:
@@ -94,7 +94,7 @@ def every_call(store, title):
 
 
 def side_by_side(stores, title, work):
-    """Runs `work` in many threads, each with a connection of its own, and shows what they give."""
+    """Runs `work` in many threads, each with its own connection, and prints their results."""
     results = [None] * THREADS
 
     def run(number):
@@ -109,14 +109,14 @@ def side_by_side(stores, title, work):
 
 
 def woken_by_the_last(store, number):
-    """All wait for one key, and the last to come sets it."""
+    """All wait for one key, and the last client sets it."""
     if store.add("came", 1) == THREADS:
         store.set("go", "now")
     return store.get("go")
 
 
 def swapped(store, number):
-    """Everyone swaps itself in until it succeeds; nobody is lost."""
+    """Each client retries compare-and-set until it succeeds; no entry is lost."""
     seen = b""
     while True:
         wanted = seen + bytes([65 + number])

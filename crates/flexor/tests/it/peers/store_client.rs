@@ -1,4 +1,4 @@
-//! torch's own TCPStore client gets from our store, directly and through a sidecar, what it gets from torch's.
+//! Compares the answers of our store, directly and through a sidecar, with those of torch's own TCPStore server.
 
 use std::process::Stdio;
 
@@ -13,14 +13,14 @@ use super::job::master;
 
 const SCRIPT: &str = include_str!("store_calls.py");
 
-/// Makes all calls at `endpoint` and gives what came of each.
+/// Makes all calls at `endpoint` and returns the result of each.
 fn answers(torch: &Torch, endpoint: &str) -> Vec<String> {
     let (host, port) = endpoint.rsplit_once(':').unwrap();
     let mut command = torch.command();
     command.args(["-W", "ignore", "-c", SCRIPT, host, port]);
-    let said = command.stdin(Stdio::null()).output().unwrap();
-    assert!(said.status.success(), "at {endpoint}: {}", String::from_utf8_lossy(&said.stderr));
-    String::from_utf8(said.stdout).unwrap().lines().map(str::to_owned).collect()
+    let printed = command.stdin(Stdio::null()).output().unwrap();
+    assert!(printed.status.success(), "at {endpoint}: {}", String::from_utf8_lossy(&printed.stderr));
+    String::from_utf8(printed.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn every_call_of_torchs_client_is_answered_as_torchs_own_server_does() {
     let stock = StockStore::start(&torch).unwrap();
     let expected = answers(&torch, &stock.endpoint());
     assert!(expected.len() > 200, "the calls were made: {expected:?}");
-    // Each with a master of its own: the calls of one run would be seen by the next.
+    // Each with its own master: a second run would see the keys of the first.
     let [direct, behind] = [(); 2].map(|()| Master::start(&torch, master("2:3")).unwrap());
     assert_same("directly", &expected, &answers(&torch, direct.store()));
     let sidecar = Sidecar::start(&behind, "node-0").unwrap();

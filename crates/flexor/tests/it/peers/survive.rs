@@ -1,16 +1,18 @@
-//! `examples/torch-survive` at a master: whoever is killed, the others go on in the processes they have, and the loss is
-//! that of a run that nothing happened to. How long they stand still is `bench survive`'s to measure.
+//! Tests `examples/torch-survive` at a master: when a worker is killed, the others continue in their processes. The
+//! loss equals that of an undisturbed run.
+//!
+//! `bench survive` measures how long training pauses.
 
-mod training;
+mod job;
 
 use flexor_testbed::torch_or_skip;
 
-use self::training::{Node, STEPS, Training};
+use self::job::{Node, STEPS, Training};
 
-/// By when something happens: well before the end, because who was killed has to import torch again.
+/// The step of the fault: well before the end, because a killed worker has to import torch again.
 const A_WHILE: u64 = 20;
 
-/// Kills the worker of this rank among three. The others go on without it, it comes back, and all end well.
+/// Kills the worker of this rank among three. The others continue without it, it rejoins, and all succeed.
 fn the_others_go_on_without_the_worker_of(rank: usize) {
     let mut training = Training::start(torch_or_skip!(), 3);
     training.await_step(A_WHILE);
@@ -24,7 +26,7 @@ fn the_others_go_on_without_the_worker_of(rank: usize) {
             let after: Vec<_> = steps.iter().filter(|step| step.pid != first).collect();
             assert!(!after.is_empty(), "it has come back; {}", node.printed());
             assert!(after.iter().all(|step| step.pid == after[0].pid && step.world == 3), "once: {after:?}");
-            assert!(after.iter().all(|step| step.rank != 0), "rank 0 is one who has the model: {after:?}");
+            assert!(after.iter().all(|step| step.rank != 0), "rank 0 is a worker with the model: {after:?}");
             assert!(after[0].step > A_WHILE, "it takes over what the others have learned: {:?}", after[0]);
         } else {
             assert_goes_on(node, &[3, 2, 3]);
@@ -70,7 +72,7 @@ fn the_others_go_on_in_their_processes_when_the_node_of_rank_0_is_killed() {
 }
 
 #[test]
-fn a_newcomer_takes_the_model_over_and_nobody_is_started_again() {
+fn a_newcomer_receives_the_model_and_no_other_worker_restarts() {
     let mut training = Training::start(torch_or_skip!(), 2);
     training.await_step(A_WHILE);
     training.add();

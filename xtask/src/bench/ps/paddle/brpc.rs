@@ -1,5 +1,4 @@
-//! Calls of brpc as they are on the wire (`baidu_std`): a request of bytes that were made before, an answer of which
-//! only its success and its length count.
+//! brpc calls at wire level (`baidu_std`): prepared request bytes, and answers of which only success and length count.
 
 use anyhow::{Context, Result, ensure};
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -8,10 +7,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 const MAGIC: &[u8; 4] = b"PRPC";
-/// The magic, the length of all that follows, and that of the meta part, which comes first.
+/// The magic, the length of the rest, and the length of the meta part, which comes first.
 const HEADER: usize = 12;
 
-/// What brpc says of a call and of its answer.
+/// brpc's metadata of a call and of its answer.
 #[derive(Message)]
 struct Meta {
     #[prost(message, optional, tag = "1")]
@@ -40,7 +39,7 @@ struct Outcome {
     error_text: Option<String>,
 }
 
-/// What the parameter server is asked; `PsRequestMessage` there.
+/// A request to the parameter server; `PsRequestMessage` there.
 #[derive(Message)]
 pub(super) struct PsRequest {
     #[prost(uint32, required, tag = "1")]
@@ -53,7 +52,7 @@ pub(super) struct PsRequest {
     pub(super) data: Option<Bytes>,
 }
 
-/// What it answers, beside the attachment; `PsResponseMessage` there.
+/// Its answer, without the attachment; `PsResponseMessage` there.
 #[derive(Message)]
 struct PsResponse {
     #[prost(int32, required, tag = "1")]
@@ -98,7 +97,7 @@ impl Connection {
         Ok(Self { stream, answer: Vec::new() })
     }
 
-    /// Sends a call; its answer must have an attachment of so many bytes.
+    /// Sends a call; its answer must have an attachment of this many bytes.
     pub(super) async fn ask(&mut self, call: &[u8], attached: usize) -> Result<()> {
         self.stream.write_all(call).await?;
         let mut header = [0; HEADER];

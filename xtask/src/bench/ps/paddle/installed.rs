@@ -10,9 +10,9 @@ use flexor_testbed::cache_dir;
 use super::super::cores::ServerCores;
 use super::super::go_server::run;
 
-/// What pip is to get, and nothing else.
+/// The only packages that pip installs.
 const PACKAGES: &str = include_str!("packages.txt");
-/// What the server loads.
+/// Loads the module that the server needs.
 const CHECK: &str = "from paddle.base import core; core.DistFleetWrapper; from paddle.static import Program";
 
 /// The folder that Python finds them in.
@@ -51,7 +51,7 @@ impl Installed {
     }
 
     fn prepare<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        // It makes folders in its user's home when it is loaded.
+        // It creates folders in its user's home directory when it is loaded.
         command.env("PYTHONPATH", &self.folder).env("PYTHONNOUSERSITE", "1").env("HOME", &self.folder)
     }
 }

@@ -1,4 +1,4 @@
-"""PaddlePaddle's parameter server with the tables that it is told of, at 127.0.0.1: PORT CLIENTS DESCRIPTION."""
+"""PaddlePaddle's parameter server with the described tables, at 127.0.0.1: PORT CLIENTS DESCRIPTION."""
 
 import sys
 

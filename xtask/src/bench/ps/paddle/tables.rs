@@ -1,17 +1,17 @@
-//! The tables of PaddlePaddle's server, as its own trainers describe them: protobuf as text.
+//! The tables of PaddlePaddle's server in protobuf text format, as its own trainers describe them.
 
 use super::super::case::{Case, Optimizer};
 
-/// Rows that nobody has pushed.
+/// Rows without a push.
 pub(super) const NEW: u32 = 0;
 /// Rows that pulls and pushes go to.
 pub(super) const PRESENT: u32 = 1;
 
-/// Into how many pieces a table is cut. A request is a task for each, whatever it asks for: tried with one client, the
-/// 1,000 that fleet sets cost the server three to twelve times as much CPU for a row; fewer than 8 gained nothing clear.
+/// The number of shards of a table. A request is a task for each, whatever it asks for: measured with one client, the
+/// 1,000 that fleet sets cost the server three to twelve times as much CPU per row; fewer than 8 gained nothing clear.
 const SHARDS: u32 = 8;
 
-/// What the server is told when it starts.
+/// The server's configuration at its start.
 pub(super) fn description(case: &Case) -> String {
     let (dim, rule) = (case.dim, rule(case.optimizer));
     let table = |id: u32| {

@@ -1,5 +1,5 @@
-//! Calls of gRPC as they are on the wire: a request of bytes that were made before, an answer of which only the length
-//! counts. A client that read its answers would be the slow part of the race.
+//! gRPC calls at wire level: prepared request bytes, and answers of which only the length counts. A client that decoded
+//! its answers would be the bottleneck of the race.
 
 use anyhow::{Context, Result, ensure};
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 /// As much as an answer can have, so that no server waits for its client.
 const WINDOW: u32 = 64 << 20;
-/// What stands before a message: whether it is compressed, and its length.
+/// The prefix of a message: whether it is compressed, and its length.
 const FRAME: usize = 5;
 
 /// A message as a call carries it.
@@ -41,7 +41,7 @@ impl Connection {
         Ok(Self { calls, uri: format!("http://127.0.0.1:{port}{method}") })
     }
 
-    /// Sends a request; its answer must have at least so many bytes.
+    /// Sends a request; its answer must have at least this many bytes.
     pub(super) async fn ask(&mut self, request: Bytes, least: usize) -> Result<()> {
         let call = Request::post(&self.uri).header("content-type", "application/grpc").header("te", "trailers");
         let mut calls = self.calls.clone().ready().await?;
@@ -63,7 +63,7 @@ impl Connection {
     }
 }
 
-/// What gRPC says of the call, in the headers of an answer without a body, else behind it.
+/// Checks gRPC's status, which is in the headers of an answer without a body, and otherwise in the trailers.
 fn succeeded(headers: &HeaderMap) -> Result<()> {
     let text = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let status = text("grpc-status").unwrap_or_else(|| "0".to_owned());

@@ -1,4 +1,4 @@
-//! Two handlers that take turns at one state.
+//! Tests two handlers that alternate on one state.
 
 use super::*;
 
@@ -10,8 +10,8 @@ fn at(seconds: i64) -> Stamp {
     Stamp::from_unix_micros(1_700_000_000_000_000 + seconds * 1_000_000).unwrap()
 }
 
-/// Lets a handler go on until it has nothing to write.
-fn go_on(handler: &Handler, aim: Aim, state: &mut RendezvousState, now: Stamp) -> Action {
+/// Runs a handler until it has nothing to write.
+fn go_on(handler: &Handler, aim: Goal, state: &mut RendezvousState, now: Stamp) -> Action {
     loop {
         match handler.next(aim, state, now) {
             Action::Write(change) => handler.apply(change, state, now),
@@ -24,18 +24,18 @@ fn go_on(handler: &Handler, aim: Aim, state: &mut RendezvousState, now: Stamp) -
 fn two_meet_and_meet_again() {
     let [first, second] = handlers();
     let mut state = RendezvousState::default();
-    assert_eq!(go_on(&first, Aim::Join, &mut state, at(0)), Action::LookAgain);
-    assert_eq!(go_on(&second, Aim::Join, &mut state, at(0)), Action::Finish);
-    assert_eq!(go_on(&first, Aim::Join, &mut state, at(1)), Action::Finish);
+    assert_eq!(go_on(&first, Goal::Join, &mut state, at(0)), Action::LookAgain);
+    assert_eq!(go_on(&second, Goal::Join, &mut state, at(0)), Action::Finish);
+    assert_eq!(go_on(&first, Goal::Join, &mut state, at(1)), Action::Finish);
     assert_eq!((first.rank(&state), second.rank(&state)), (Some(1), Some(0)), "ranks follow the names");
 
-    assert_eq!(go_on(&first, Aim::Exit, &mut state, at(2)), Action::Finish);
-    assert_eq!(go_on(&first, Aim::Join, &mut state, at(2)), Action::LookAgain);
+    assert_eq!(go_on(&first, Goal::Exit, &mut state, at(2)), Action::Finish);
+    assert_eq!(go_on(&first, Goal::Join, &mut state, at(2)), Action::LookAgain);
     assert!(state.wait_list.contains(&first.node));
-    assert_eq!(go_on(&second, Aim::Exit, &mut state, at(2)), Action::Finish);
+    assert_eq!(go_on(&second, Goal::Exit, &mut state, at(2)), Action::Finish);
     assert_eq!((state.round, state.complete), (1, false));
-    assert_eq!(go_on(&second, Aim::Join, &mut state, at(3)), Action::LookAgain);
-    assert_eq!(go_on(&first, Aim::Join, &mut state, at(3)), Action::Finish);
+    assert_eq!(go_on(&second, Goal::Join, &mut state, at(3)), Action::LookAgain);
+    assert_eq!(go_on(&first, Goal::Join, &mut state, at(3)), Action::Finish);
     assert_eq!((state.round, state.complete, state.wait_list.len()), (1, true, 0));
 }
 
@@ -43,27 +43,27 @@ fn two_meet_and_meet_again() {
 fn a_heartbeat_is_written_every_five_seconds_and_the_silent_are_taken_out() {
     let [first, second] = handlers();
     let mut state = RendezvousState::default();
-    go_on(&first, Aim::Join, &mut state, at(0));
-    go_on(&second, Aim::Join, &mut state, at(0));
-    assert_eq!(first.next(Aim::KeepAlive, &state, at(4)), Action::Finish);
-    assert_eq!(first.next(Aim::KeepAlive, &state, at(5)), Action::Write(Change::KeepAlive));
+    go_on(&first, Goal::Join, &mut state, at(0));
+    go_on(&second, Goal::Join, &mut state, at(0));
+    assert_eq!(first.next(Goal::KeepAlive, &state, at(4)), Action::Finish);
+    assert_eq!(first.next(Goal::KeepAlive, &state, at(5)), Action::Write(Change::KeepAlive));
     first.apply(Change::KeepAlive, &mut state, at(5));
-    first.take_out_the_dead(&mut state, at(15));
+    first.remove_expired(&mut state, at(15));
     assert_eq!(state.participants.len(), 2);
-    first.take_out_the_dead(&mut state, at(16));
+    first.remove_expired(&mut state, at(16));
     assert_eq!((state.participants.len(), second.rank(&state)), (1, None));
 }
 
 #[test]
-fn a_node_too_many_becomes_a_spare_and_takes_the_place_of_one_who_left() {
+fn a_surplus_node_becomes_a_spare_and_replaces_a_node_that_left() {
     let [first, second] = handlers();
     let third = Handler { node: NodeDesc { addr: "c".into(), pid: 1, local_id: 0 }, nodes: 2 };
     let mut state = RendezvousState::default();
-    go_on(&first, Aim::Join, &mut state, at(0));
-    go_on(&second, Aim::Join, &mut state, at(0));
-    assert_eq!(go_on(&third, Aim::Join, &mut state, at(1)), Action::LookAgain);
+    go_on(&first, Goal::Join, &mut state, at(0));
+    go_on(&second, Goal::Join, &mut state, at(0));
+    assert_eq!(go_on(&third, Goal::Join, &mut state, at(1)), Action::LookAgain);
     assert!(state.redundancy_list.contains(&third.node));
-    go_on(&first, Aim::Exit, &mut state, at(2));
-    assert_eq!(go_on(&third, Aim::Join, &mut state, at(2)), Action::LookAgain);
+    go_on(&first, Goal::Exit, &mut state, at(2));
+    assert_eq!(go_on(&third, Goal::Join, &mut state, at(2)), Action::LookAgain);
     assert!(state.wait_list.contains(&third.node) && state.redundancy_list.is_empty());
 }

@@ -1,4 +1,4 @@
-//! A folder with a cluster that may be in the background.
+//! A test folder with a laptop cluster that may run in the background.
 
 use std::process::Command;
 
@@ -7,41 +7,40 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::faults::process::server;
-use super::super::faults::waiting::eventually_or_tell;
-use super::super::run::cluster::Place;
-use crate::program::Ran;
+use super::super::run::cluster::Workspace;
+use crate::program::ProgramOutput;
 
 /// The folder. Whatever was up in it is ended when this is dropped.
-pub struct Background {
-    pub place: Place,
+pub struct BackgroundCluster {
+    pub workspace: Workspace,
     pub state_dir: String,
 }
 
-impl Background {
-    /// Nothing is up yet.
+impl BackgroundCluster {
     pub fn new() -> Self {
         Self::in_folder("home")
     }
 
-    /// The same with a home of this name.
+    /// The same with a state directory of this name.
     pub fn in_folder(state_dir: &str) -> Self {
-        Self { place: Place::new(), state_dir: state_dir.to_owned() }
+        Self { workspace: Workspace::new(), state_dir: state_dir.to_owned() }
     }
 
-    /// What starts `flexor` with these words, about this cluster.
+    /// `flexor` with these arguments, for this cluster.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = server(words);
-        command.args(["--state-dir", &self.state_dir]).current_dir(self.place.folder.path());
+        command.args(["--state-dir", &self.state_dir]).current_dir(self.workspace.folder.path());
         command
     }
 
     /// Runs `flexor` to its end.
-    pub fn flexor(&self, words: &[&str]) -> Ran {
+    pub fn flexor(&self, words: &[&str]) -> ProgramOutput {
         self.command(words).output().unwrap().into()
     }
 
-    /// What it prints, which must succeed. Without the path of the folder.
+    /// The output of a command that must succeed, without the path of the folder.
     pub fn says(&self, words: &[&str]) -> String {
         let ran = self.flexor(words);
         assert_eq!(ran.code, 0, "{words:?}: {}{}", ran.stdout, ran.stderr);
@@ -50,7 +49,7 @@ impl Background {
 
     /// A text without the path of the folder and the numbers of processes.
     pub fn shown(&self, text: &str) -> String {
-        let text = text.replace(&self.place.folder.path().canonicalize().unwrap().display().to_string(), "DIR");
+        let text = text.replace(&self.workspace.folder.path().canonicalize().unwrap().display().to_string(), "DIR");
         regex::Regex::new(r"process \d+").unwrap().replace_all(&text, "process PID").into_owned()
     }
 
@@ -61,7 +60,7 @@ impl Background {
         Pid::from_raw(i32::try_from(status["process"].as_i64().unwrap()).unwrap())
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills it, and waits for its end.
     pub fn kill(&self) {
         let pid = self.process();
         let start = proc::started(pid.as_raw()).unwrap();
@@ -81,14 +80,14 @@ impl Background {
     }
 
     pub fn eventually<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
-        eventually_or_tell(what, look, || {
-            let log = std::fs::read_to_string(self.place.state_dir().log()).unwrap_or_default();
+        eventually_or_explain(what, look, || {
+            let log = std::fs::read_to_string(self.workspace.state_dir().log()).unwrap_or_default();
             format!("{}\n{log}", self.flexor(&["get", "pods,elasticjobs", "-A"]).stdout)
         })
     }
 }
 
-impl Drop for Background {
+impl Drop for BackgroundCluster {
     fn drop(&mut self) {
         let _ = self.command(&["local", "down", "--now"]).output();
     }

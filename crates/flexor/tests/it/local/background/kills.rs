@@ -1,16 +1,16 @@
-//! kill -9 of the process in the background: its pods run on, and another `up` goes on with them.
+//! Tests kill -9 of the background process: its pods run on, and the next `up` adopts them.
 
 use super::super::launch::folder::WAIT;
 use super::super::run::cluster::job_of;
-use super::cluster::Background;
+use super::cluster::BackgroundCluster;
 
 #[test]
-fn another_up_goes_on_with_the_pods_and_remembers_what_happened() {
-    let cluster = Background::new();
-    let job = cluster.place.manifest(&job_of("survivor", 2, WAIT));
+fn the_next_up_adopts_the_pods_and_keeps_their_history() {
+    let cluster = BackgroundCluster::new();
+    let job = cluster.workspace.manifest(&job_of("survivor", 2, WAIT));
     cluster.says(&["local", "up", &job]);
     let before =
-        ["survivor-master", "survivor-worker-0", "survivor-worker-1"].map(|pod| cluster.place.await_running(pod));
+        ["survivor-master", "survivor-worker-0", "survivor-worker-1"].map(|pod| cluster.workspace.await_running(pod));
     let events = cluster.says(&["events", "-o", "name"]);
     assert!(events.lines().count() >= 4, "{events}");
     cluster.kill();
@@ -28,42 +28,42 @@ fn another_up_goes_on_with_the_pods_and_remembers_what_happened() {
         "a laptop cluster is up in DIR/home (process PID)\nit goes on with survivor\n"
     );
     for pod in &before {
-        assert_eq!(cluster.place.await_running(&pod.name).status.supervisor, pod.status.supervisor, "{}", pod.name);
+        assert_eq!(cluster.workspace.await_running(&pod.name).status.supervisor, pod.status.supervisor, "{}", pod.name);
     }
     assert_eq!(cluster.says(&["events", "-o", "name"]), events, "what happened before is remembered, and nothing new");
-    cluster.place.folder.let_go();
+    cluster.workspace.folder.let_go();
     cluster.await_phase("survivor", "Succeeded");
     let after = cluster.says(&["events"]);
     assert!(after.contains("JobCreated") && after.contains("JobSucceeded"), "{after}");
     cluster.says(&["local", "down"]);
-    cluster.place.assert_nothing_is_left_of(&before);
+    cluster.workspace.assert_nothing_is_left_of(&before);
 }
 
 #[test]
-fn down_ends_what_one_that_was_killed_has_left() {
-    let cluster = Background::new();
-    let job = cluster.place.manifest(&job_of("orphan", 2, WAIT));
+fn down_ends_pods_left_by_a_killed_cluster() {
+    let cluster = BackgroundCluster::new();
+    let job = cluster.workspace.manifest(&job_of("orphan", 2, WAIT));
     cluster.says(&["local", "up", &job]);
-    let pods = ["orphan-master", "orphan-worker-0", "orphan-worker-1"].map(|pod| cluster.place.await_running(pod));
+    let pods = ["orphan-master", "orphan-worker-0", "orphan-worker-1"].map(|pod| cluster.workspace.await_running(pod));
     cluster.kill();
-    let told = cluster.says(&["local", "down"]);
-    assert_eq!(told, "what a killed laptop cluster had left in DIR/home is ended: orphan\n");
-    cluster.place.assert_nothing_is_left_of(&pods);
+    let message = cluster.says(&["local", "down"]);
+    assert_eq!(message, "what a killed laptop cluster had left in DIR/home is ended: orphan\n");
+    cluster.workspace.assert_nothing_is_left_of(&pods);
 }
 
 #[test]
-fn a_run_goes_on_with_what_was_in_the_background_and_the_other_way_round() {
-    let cluster = Background::new();
-    let job = cluster.place.manifest(&job_of("wanderer", 1, WAIT));
+fn a_run_adopts_a_background_cluster_and_the_reverse() {
+    let cluster = BackgroundCluster::new();
+    let job = cluster.workspace.manifest(&job_of("wanderer", 1, WAIT));
     cluster.says(&["local", "up", &job]);
-    let pod = cluster.place.await_running("wanderer-worker-0");
+    let pod = cluster.workspace.await_running("wanderer-worker-0");
     cluster.kill();
-    let run = cluster.place.run_for_good(&["--resume"]);
+    let run = cluster.workspace.run_for_good(&["--resume"]);
     run.await_stdout("wanderer-worker-0: Running", 1);
     run.signal(nix::sys::signal::Signal::SIGKILL);
     run.wait();
     cluster.says(&["local", "up"]);
-    assert_eq!(cluster.place.await_running("wanderer-worker-0").status.supervisor, pod.status.supervisor);
-    cluster.place.folder.let_go();
+    assert_eq!(cluster.workspace.await_running("wanderer-worker-0").status.supervisor, pod.status.supervisor);
+    cluster.workspace.folder.let_go();
     cluster.await_phase("wanderer", "Succeeded");
 }

@@ -1,18 +1,18 @@
-//! As much of an HTTP client as a program without libraries has.
+//! A minimal HTTP client for the master's API, as a program without libraries would write it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
 
-use super::super::faults::waiting::PATIENCE;
+use super::super::faults::deadline::PATIENCE;
 
-/// Asks for something below `/api`; the status and what it says.
+/// A GET below `/api`: the status and the body.
 pub fn get(master: SocketAddr, path: &str) -> (u16, Value) {
     ask(master, "GET", path, "")
 }
 
-/// Says something to what is below `/api`; the status and the answer.
+/// A POST below `/api`: the status and the answer.
 pub fn post(master: SocketAddr, path: &str, body: &Value) -> (u16, Value) {
     ask(master, "POST", path, &body.to_string())
 }

@@ -1,4 +1,4 @@
-"""A program that keeps its own checkpoint: what it has learnt of, and where the data stood, in one file.
+"""A program with its own checkpoint: the trained records and the data position in one file.
 
 Twelve batches of ten records. It writes its checkpoint after every fourth acknowledgement. In its first life it stands
 still with the seventh batch, gone through and not acknowledged, until it is killed.

@@ -1,4 +1,4 @@
-//! Programs that keep the position of the data in their own checkpoint: model and data move together.
+//! Tests programs that store the data position in their own checkpoint, which keeps model and data consistent.
 
 use flexor_testbed::skip;
 use nix::sys::signal::{Signal, kill};
@@ -10,7 +10,7 @@ use super::worker::Worker;
 use crate::program::root;
 
 #[test]
-fn a_program_killed_between_checkpoint_and_acknowledgement_has_learnt_everything_once() {
+fn a_program_killed_between_checkpoint_and_acknowledgement_trains_every_record_once() {
     if let Some(needs) = Worker::Python.lacks() {
         skip!("there is no {needs}");
     }
@@ -21,7 +21,7 @@ fn a_program_killed_between_checkpoint_and_acknowledgement_has_learnt_everything
     let before = Report::ask(job.master.ports.grpc).unwrap().totals;
     assert_eq!((before.accounted, before.outstanding), (60, 60));
 
-    // The master forgets nothing of it meanwhile.
+    // The master keeps all of it meanwhile.
     job.master.end_with(Signal::SIGKILL);
     job.start_master_again();
     kill(children(node.id())[0], Signal::SIGKILL).unwrap();

@@ -1,11 +1,11 @@
-//! Datasets and programs that end in another way than most.
+//! Tests unusual ends: empty or shrunken datasets, and programs that exit with open leases.
 
 use flexor_testbed::skip;
 
 use super::super::launch::folder::Folder;
 use super::super::launch::job::Job;
 use super::super::launch::launcher::standalone;
-use super::report::{Report, Written};
+use super::report::{Report, WrittenRecords};
 use super::worker::Worker;
 
 #[test]
@@ -16,7 +16,7 @@ fn an_empty_dataset_is_finished_at_once() {
         }
         let job = Job::start("1", "0");
         job.node(2, &worker.script(0, 10, 0.0)).wait_for(0);
-        Report::ask(job.master.ports.grpc).unwrap().fits(0, &Written::read(&job.folder));
+        Report::ask(job.master.ports.grpc).unwrap().fits(0, &WrittenRecords::read(&job.folder));
     }
 }
 
@@ -27,7 +27,7 @@ fn a_dataset_that_has_shrunk_is_refused_and_the_program_says_so() {
             skip!("there is no {needs}");
         }
         let folder = Folder::new();
-        // Rank 0 comes when the dataset is known.
+        // Rank 0 joins when the dataset is registered.
         let smaller = worker.script(90, 10, 0.0);
         let script = format!(
             "if [ $RANK = 0 ]; then until [ -s out/1.txt ]; do sleep 0.05; done; {smaller}; fi; {}",
@@ -40,7 +40,7 @@ fn a_dataset_that_has_shrunk_is_refused_and_the_program_says_so() {
 }
 
 #[test]
-fn what_a_program_leaves_open_when_it_ends_well_goes_to_others() {
+fn leases_of_a_program_that_exits_with_0_go_to_other_workers() {
     if let Some(needs) = Worker::Shell.lacks() {
         skip!("there is no {needs}");
     }
@@ -56,6 +56,6 @@ fn what_a_program_leaves_open_when_it_ends_well_goes_to_others() {
     let leased = job.folder.read("leased");
     assert!(leased.contains(r#""lease":"#), "{leased}");
     let report = Report::ask(job.master.ports.grpc).unwrap();
-    report.fits(100, &Written::read(&job.folder));
+    report.fits(100, &WrittenRecords::read(&job.folder));
     assert_eq!((report.totals.accounted, report.totals.repeated_at_most), (100, 10), "a batch was handed out twice");
 }

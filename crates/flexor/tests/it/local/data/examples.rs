@@ -1,4 +1,4 @@
-//! The two workers as the README of `examples/any-program` starts them: alone, at a master, with a token.
+//! Tests the two workers as the README of `examples/any-program` starts them: alone, at a master, and with a token.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use super::super::launch::folder::Folder;
 use super::super::launch::job::Job;
 use super::super::launch::launcher::{Launcher, standalone};
 use super::api;
-use super::report::{Report, Written};
+use super::report::{Report, WrittenRecords};
 use super::worker::Worker;
 
 #[test]
@@ -33,7 +33,7 @@ fn the_python_worker_at_a_master_leaves_an_exact_report() {
     the_report_is_exact(Worker::Python);
 }
 
-/// By hand, as with `curl`: no launcher says who the worker is.
+/// By hand, as with `curl`: no launcher sets the worker's identity.
 #[test]
 fn a_worker_without_a_launcher_shows_the_token_of_the_job() {
     for worker in [Worker::Shell, Worker::Python] {
@@ -58,7 +58,12 @@ fn a_worker_without_a_launcher_shows_the_token_of_the_job() {
         assert!(refused.stderr.contains("send the job's token"), "{worker:?}: {}", refused.stderr);
         assert_eq!(api::get(served.ports.grpc, "datasets").0, 401);
         let taken = run(true);
-        assert_eq!((taken.code, Written::read(&folder).records()), (Some(0), 20), "{worker:?}: {}", taken.stderr);
+        assert_eq!(
+            (taken.code, WrittenRecords::read(&folder).records()),
+            (Some(0), 20),
+            "{worker:?}: {}",
+            taken.stderr
+        );
     }
 }
 
@@ -70,7 +75,7 @@ fn every_record_is_written_once_without_a_master(worker: Worker) {
     // The last batch has 3 records.
     let ended = standalone(&folder, &["--nproc-per-node=3"], &worker.script(203, 10, 0.0));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    let written = Written::read(&folder);
+    let written = WrittenRecords::read(&folder);
     assert_eq!((written.records(), written.repeats()), (203, 0));
 }
 
@@ -83,6 +88,6 @@ fn the_report_is_exact(worker: Worker) {
     let nodes = [job.node(2, &script), job.node(1, &script)];
     nodes.into_iter().for_each(|node| drop(node.wait_for(0)));
     let report = Report::ask(job.master.ports.grpc).unwrap();
-    report.fits(403, &Written::read(&job.folder));
+    report.fits(403, &WrittenRecords::read(&job.folder));
     assert_eq!((report.totals.accounted, report.totals.repeated_at_most), (403, 0));
 }

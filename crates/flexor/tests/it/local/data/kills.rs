@@ -1,6 +1,6 @@
-//! kill -9 of workers, launchers and the master at random moments of an epoch, one after the other and together.
+//! Tests kill -9 of workers, launchers and the master at random moments of an epoch, in sequence and together.
 //!
-//! Nothing is lost, and what was done twice is not more than the report admits.
+//! No record is lost, and the workers repeat no more records than the report admits.
 
 use std::fs;
 
@@ -8,21 +8,20 @@ use flexor_testbed::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::super::faults::chance::Chance;
-use super::super::faults::waiting::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_explain;
+use super::super::faults::random::Random;
 use super::super::launch::job::Job;
 use super::super::launch::launcher::Launcher;
-use super::report::{Report, Written};
+use super::report::{Report, WrittenRecords};
 use super::worker::Worker;
 
 const BATCH: u64 = 5;
 /// The most batches that are done between two kills.
 const APART: u64 = 12;
-/// Left for after the last kill: a master that was started again does not know at once how long a batch takes, and what
-/// the dead hold is taken back when it does.
+/// Left for after the last kill. A restarted master must first measure how long a batch takes; then it takes back the
+/// leases of dead workers.
 const REST: u64 = 60;
 
-/// What can be killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Worker,
@@ -54,7 +53,7 @@ fn a_program_of_curl_survives_them_all() {
     nothing_is_lost(Worker::Shell, &[&[M], &[W], &[L], &[W, M]]);
 }
 
-/// Kills these, each time at a random moment a little later; those of one step with nothing in between.
+/// Kills these, each at a random moment a little later; victims of one step die without a pause in between.
 fn nothing_is_lost(worker: Worker, steps: &[&[Victim]]) {
     if let Some(needs) = worker.lacks() {
         skip!("there is no {needs}");
@@ -62,52 +61,52 @@ fn nothing_is_lost(worker: Worker, steps: &[&[Victim]]) {
     let batches = steps.len() as u64 * APART + REST;
     // The last batch is smaller than the others.
     let records = batches * BATCH - 2;
-    let mut scene = Scene::start(&worker.script(records, BATCH, 0.1));
+    let mut scene = TwoNodeJob::start(&worker.script(records, BATCH, 0.1));
     for step in steps {
         scene.some_batches_later();
         scene.kill(step);
     }
-    let report = Report::await_done(scene.job.master.ports.grpc, records, || scene.tell());
-    let Scene { job, nodes, .. } = scene;
-    report.fits(records, &Written::read(&job.folder));
-    // A launcher that goes and comes starts four workers again, twice; what more there could be is not counted.
+    let report = Report::await_done(scene.job.master.ports.grpc, records, || scene.explain());
+    let TwoNodeJob { job, nodes, .. } = scene;
+    report.fits(records, &WrittenRecords::read(&job.folder));
+    // A launcher that leaves and rejoins restarts four workers twice; further repeats are not counted.
     let disturbed = steps.concat().len() as u64 * 8;
     assert!(report.totals.repeated_at_most <= disturbed * BATCH, "{report:?}");
     nodes.into_iter().for_each(|node| drop(node.wait_for(0)));
 }
 
 /// A job of two nodes with two workers each.
-struct Scene {
+struct TwoNodeJob {
     job: Job,
     nodes: Vec<Launcher>,
     script: String,
-    chance: Chance,
+    random: Random,
 }
 
-impl Scene {
+impl TwoNodeJob {
     fn start(script: &str) -> Self {
         let job = Job::start("1:2", "1000");
         job.expect(2);
         let nodes = vec![job.node(2, script), job.node(2, script)];
-        Self { job, nodes, script: script.to_owned(), chance: Chance::new() }
+        Self { job, nodes, script: script.to_owned(), random: Random::new() }
     }
 
-    /// A random moment: so many batches further.
+    /// Waits for a random number of batches.
     fn some_batches_later(&mut self) {
         let master = self.job.master.ports.grpc;
         let done = Report::ask(master).map_or(0, |report| report.totals.accounted + report.totals.quarantined);
-        let further = (1 + self.chance.below(APART - 1)) * BATCH;
-        Report::await_done(master, done + further, || self.tell());
+        let further = (1 + self.random.below(APART - 1)) * BATCH;
+        Report::await_done(master, done + further, || self.explain());
     }
 
-    /// Kills each of them, then starts again what does not come by itself.
+    /// Kills each of them, then restarts what does not restart by itself.
     fn kill(&mut self, victims: &[Victim]) {
-        // Chosen first: without a master nobody starts workers that are not there.
+        // Chosen first: without a master no missing worker starts.
         let worker = victims.contains(&Victim::Worker).then(|| self.any_worker());
         let mut dead = Vec::new();
         for victim in victims {
             match victim {
-                // It may have ended by itself.
+                // It may have exited already.
                 Victim::Worker => drop(worker.map(|worker| kill(worker, Signal::SIGKILL))),
                 Victim::Launcher => {
                     let node = self.any_node();
@@ -117,7 +116,7 @@ impl Scene {
                 Victim::Master => drop(self.job.master.end_with(Signal::SIGKILL)),
             }
         }
-        // The master at once, before anybody else is given its ports.
+        // The master at once, before another process gets its ports.
         if victims.contains(&Victim::Master) {
             self.job.start_master_again();
         }
@@ -127,33 +126,38 @@ impl Scene {
         }
     }
 
-    /// What there is to know when something has gone wrong.
-    fn tell(&self) -> String {
-        let said: Vec<String> = self.nodes.iter().map(Launcher::stderr).collect();
-        format!("{:#}\nthe master: {}\nits nodes: {}", self.job.master.status(), self.job.master.log(), said.join("\n"))
+    /// The state for an error message.
+    fn explain(&self) -> String {
+        let output: Vec<String> = self.nodes.iter().map(Launcher::stderr).collect();
+        format!(
+            "{:#}\nthe master: {}\nits nodes: {}",
+            self.job.master.status(),
+            self.job.master.log(),
+            output.join("\n")
+        )
     }
 
-    /// Waits for one: a node that has just come may have none yet.
+    /// Waits for a worker: a node that has just joined may have none yet.
     fn any_worker(&mut self) -> Pid {
-        let one = usize::try_from(self.chance.below(4)).unwrap();
+        let one = usize::try_from(self.random.below(4)).unwrap();
         let look = || {
             let workers: Vec<Pid> = self.nodes.iter().flat_map(|node| children(node.id())).collect();
             workers.get(one).or(workers.first()).copied()
         };
-        eventually_or_tell("a worker", look, || self.tell())
+        eventually_or_explain("a worker", look, || self.explain())
     }
 
     fn any_node(&mut self) -> usize {
-        usize::try_from(self.chance.below(self.nodes.len() as u64)).unwrap()
+        usize::try_from(self.random.below(self.nodes.len() as u64)).unwrap()
     }
 }
 
-/// The workers of a launcher: the processes whose parent it is, but for its keeper.
+/// The workers of a launcher: its child processes except its keeper.
 pub fn children(launcher: Pid) -> Vec<Pid> {
     launcher_children(launcher).into_iter().filter(|child| !is_keeper(*child)).collect()
 }
 
-/// Every process whose parent is this one.
+/// Every child of this process.
 pub fn launcher_children(parent: Pid) -> Vec<Pid> {
     let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
     all.filter(|pid: &i32| {
@@ -165,7 +169,7 @@ pub fn launcher_children(parent: Pid) -> Vec<Pid> {
     .collect()
 }
 
-/// Whether a process is the one that ends what a killed launcher has left.
+/// Whether a process is the keeper that ends the leftovers of a killed launcher.
 pub fn is_keeper(process: Pid) -> bool {
     let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&line).contains("end-what-is-left")

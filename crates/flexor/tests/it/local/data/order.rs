@@ -1,4 +1,4 @@
-//! The order of the records, computed by the program that the guide shows to its readers.
+//! Compares the order of leased records with the program that the guide shows for computing it.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use super::api;
 use super::worker::Worker;
 use crate::program::{feed, root};
 
-/// What the guide says in words about whole batches.
+/// The guide's description of batch order, as a program.
 const BATCHES: &str = "
 def run(records, batch, seed, epoch, b):
     whole, k = records // batch, key(seed, epoch)
@@ -34,13 +34,13 @@ fn the_guide_computes_the_order_that_the_master_leases() {
     let address = master.ports.grpc;
 
     let records = "print([permute(place, 1003, key(7, epoch)) for epoch in (0, 1) for place in range(1003)])";
-    let told: Vec<u64> = leased(address, "records").iter().flat_map(|batch| numbers(&batch["records"])).collect();
-    assert_eq!(computed(&format!("{shown}\n{records}")), json!(told));
+    let order: Vec<u64> = leased(address, "records").iter().flat_map(|batch| numbers(&batch["records"])).collect();
+    assert_eq!(computed(&format!("{shown}\n{records}")), json!(order));
 
     let runs = "print([run(1003, 10, 7, epoch, b)[0] for epoch in (0, 1) for b in range(101)])";
-    let told: Vec<u64> = leased(address, "batches").iter().map(|batch| batch["first"].as_u64().unwrap()).collect();
-    assert_eq!(computed(&format!("{shown}\n{BATCHES}\n{runs}")), json!(told));
-    assert_eq!((&told[..3], told[100]), (&[240, 420, 833][..], 800), "the numbers of the guide");
+    let order: Vec<u64> = leased(address, "batches").iter().map(|batch| batch["first"].as_u64().unwrap()).collect();
+    assert_eq!(computed(&format!("{shown}\n{BATCHES}\n{runs}")), json!(order));
+    assert_eq!((&order[..3], order[100]), (&[240, 420, 833][..], 800), "the numbers of the guide");
 }
 
 /// Two epochs of 1003 records in batches of 10, as they are handed out.

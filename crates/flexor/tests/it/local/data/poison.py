@@ -1,4 +1,4 @@
-"""A worker that fails of one record whenever it meets it, and so does everybody else, as in one world of DDP.
+"""A worker that fails whenever it leases one bad record; all others fail with it, as in one world of DDP.
 
 Usage: poison.py RECORDS BATCH BAD
 """

@@ -1,9 +1,9 @@
-//! A record that the program fails of: it is found among its neighbours, taken out and named, and the rest is done.
+//! Tests a record that makes the program fail: the master isolates, quarantines and names it, and the rest is trained.
 
 use flexor_testbed::skip;
 
 use super::super::launch::job::Job;
-use super::report::{Quarantined, Report, Written};
+use super::report::{Quarantined, Report, WrittenRecords};
 use super::worker::Worker;
 
 const RECORDS: u64 = 200;
@@ -11,7 +11,7 @@ const BATCH: u64 = 10;
 const BAD: u64 = 57;
 
 #[test]
-fn a_poison_record_in_one_rank_costs_its_batch_and_nothing_else() {
+fn a_poison_record_in_one_rank_costs_only_its_batch() {
     if let Some(needs) = Worker::Python.lacks() {
         skip!("there is no {needs}");
     }
@@ -24,6 +24,6 @@ fn a_poison_record_in_one_rank_costs_its_batch_and_nothing_else() {
         node.wait_for(0);
     }
     let report = Report::ask(job.master.ports.grpc).unwrap();
-    report.fits(RECORDS, &Written::read(&job.folder));
+    report.fits(RECORDS, &WrittenRecords::read(&job.folder));
     assert_eq!(report.quarantine, [Quarantined { first: BAD - BAD % BATCH, count: BATCH }]);
 }

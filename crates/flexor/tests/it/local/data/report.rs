@@ -1,4 +1,4 @@
-//! What the master says has become of the records, and what the workers wrote of them: the two must fit.
+//! Compares the master's report on the records with the records that the workers wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 
 use serde::Deserialize;
 
-use super::super::faults::waiting::eventually_or_tell;
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::launch::folder::Folder;
 use super::api;
 
-/// What `/api/datasets/NAME` says.
+/// The answer of `/api/datasets/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Report {
     pub totals: Totals,
@@ -43,30 +43,30 @@ impl Report {
         Self::of("numbers", master)
     }
 
-    /// Asks a master about a dataset; nothing before somebody has registered it.
+    /// Queries a master about a dataset; `None` before its registration.
     ///
-    /// Whenever it is asked, the records add up.
+    /// The records add up at any time.
     pub fn of(dataset: &str, master: SocketAddr) -> Option<Self> {
-        let (status, said) = api::get(master, &format!("datasets/{dataset}"));
+        let (status, body) = api::get(master, &format!("datasets/{dataset}"));
         if status == 404 {
             return None;
         }
-        assert_eq!(status, 200, "{said}");
-        let report: Self = serde_json::from_value(said).unwrap();
+        assert_eq!(status, 200, "{body}");
+        let report: Self = serde_json::from_value(body).unwrap();
         let Totals { expected, accounted, quarantined, outstanding, .. } = report.totals;
         assert_eq!(expected, accounted + quarantined + outstanding, "{report:?}");
         Some(report)
     }
 
-    /// Waits until so many records are accounted for or taken out.
-    pub fn await_done(master: SocketAddr, records: u64, tell: impl FnOnce() -> String) -> Self {
+    /// Waits until this many records are accounted for or quarantined.
+    pub fn await_done(master: SocketAddr, records: u64, explain: impl FnOnce() -> String) -> Self {
         let done = |report: &Self| report.totals.accounted + report.totals.quarantined >= records;
         let look = || Self::ask(master).filter(done);
-        eventually_or_tell(&format!("{records} records"), look, || format!("{:?}\n{}", Self::ask(master), tell()))
+        eventually_or_explain(&format!("{records} records"), look, || format!("{:?}\n{}", Self::ask(master), explain()))
     }
 
-    /// Nothing is left, nothing is lost, and nothing was written more often than the report admits.
-    pub fn fits(&self, records: u64, written: &Written) {
+    /// No record is open or lost, and none was written more often than the report admits.
+    pub fn fits(&self, records: u64, written: &WrittenRecords) {
         let Totals { expected, accounted, quarantined, outstanding, repeated_at_most, rewound } = self.totals;
         assert!(self.finished, "{self:?}");
         assert_eq!((expected, accounted + quarantined, outstanding), (records, records, 0), "{self:?}");
@@ -84,10 +84,10 @@ impl Report {
 }
 
 /// How often each record was written, by all workers together.
-pub struct Written(BTreeMap<u64, u64>);
+pub struct WrittenRecords(BTreeMap<u64, u64>);
 
-impl Written {
-    /// What stands in the files of the workers that were given the folder `out`.
+impl WrittenRecords {
+    /// Reads the files that the workers wrote into the folder `out`.
     pub fn read(folder: &Folder) -> Self {
         let mut written = BTreeMap::new();
         let files = fs::read_dir(folder.path().join("out")).into_iter().flatten();
@@ -99,7 +99,7 @@ impl Written {
         Self(written)
     }
 
-    /// How many lines would not be there had nobody been killed.
+    /// How many lines are repeats because of kills.
     pub fn repeats(&self) -> u64 {
         self.0.values().map(|times| times - 1).sum()
     }

@@ -12,7 +12,7 @@ pub enum Worker {
 }
 
 impl Worker {
-    /// What it needs that this machine does not have.
+    /// A requirement that this machine lacks.
     pub fn lacks(self) -> Option<&'static str> {
         let needs = match self {
             Worker::Shell => "curl",

@@ -1,4 +1,4 @@
-//! `flexor data convert`.
+//! Tests of `flexor data convert`.
 
 use super::*;
 
@@ -9,11 +9,11 @@ fn digits_become_shards_as_elasticdl_has_them_and_any_compressor_gives_the_same_
     let shown =
         folder.done(&["convert", "d-images-idx3-ubyte", "train", "--records-per-file", "20", "--compressor", "gzip"]);
     assert_eq!(shown, "3 files in train: 50 records\n");
-    let told = folder.json(&["inspect", "-o", "json", "train"]);
+    let summary = folder.json(&["inspect", "-o", "json", "train"]);
     let records: Vec<_> =
-        told["files"].as_array().unwrap().iter().map(|file| file["records"].as_u64().unwrap()).collect();
+        summary["files"].as_array().unwrap().iter().map(|file| file["records"].as_u64().unwrap()).collect();
     assert_eq!(records, [20, 20, 10]);
-    assert_eq!(told["files"][0]["compressors"], serde_json::json!({"gzip": 1}));
+    assert_eq!(summary["files"][0]["compressors"], serde_json::json!({"gzip": 1}));
 
     // Three ways to the same plain file.
     folder.done(&["convert", "train", "a.recordio", "--compressor", "none"]);
@@ -54,7 +54,7 @@ fn a_table_goes_there_and_back() {
 }
 
 #[test]
-fn damaged_records_stop_it_or_are_left_out_and_counted() {
+fn damaged_records_stop_the_conversion_or_are_skipped_and_counted() {
     let folder = Folder::new();
     let lines: String = (0..100).map(|number| format!("line {number}\n")).collect();
     std::fs::write(folder.path("a.txt"), lines).unwrap();
@@ -74,7 +74,7 @@ fn damaged_records_stop_it_or_are_left_out_and_counted() {
 }
 
 #[test]
-fn what_makes_no_sense_says_what_does() {
+fn nonsensical_options_are_refused_with_a_valid_form() {
     let folder = Folder::new();
     std::fs::write(folder.path("a.csv"), "x\n1\n").unwrap();
     let ran = folder.data(&["convert", "a.csv", "b.txt"]);

@@ -1,4 +1,4 @@
-//! `flexor data gen`.
+//! Tests of `flexor data gen`.
 
 use nix::sys::signal::Signal;
 
@@ -6,7 +6,7 @@ use super::super::launch::launcher::Launcher;
 use super::*;
 
 #[test]
-fn a_click_log_is_the_same_for_the_same_seed_and_its_best_auc_is_told() {
+fn a_click_log_is_the_same_for_the_same_seed_and_its_best_auc_is_printed() {
     let folder = Folder::new();
     let shown = folder.done(&["gen", "clicks", "--out", "clicks.csv", "--records", "20000", "--test-records", "5000"]);
     insta::assert_snapshot!(shown);
@@ -23,7 +23,7 @@ fn a_click_log_is_the_same_for_the_same_seed_and_its_best_auc_is_told() {
     assert_eq!(data, std::fs::read_to_string(folder.path("again.csv")).unwrap());
     folder.done(&["gen", "clicks", "--out", "other.csv", "--records", "25000", "--seed", "2"]);
     assert_ne!(data, std::fs::read_to_string(folder.path("other.csv")).unwrap());
-    // The records to test with are those that a longer log goes on with.
+    // The test records are those with which a longer log continues.
     folder.done(&["gen", "clicks", "--out", "longer.csv", "--records", "25000"]);
     let longer = std::fs::read_to_string(folder.path("longer.csv")).unwrap();
     let test = std::fs::read_to_string(folder.path("clicks-test.csv")).unwrap();
@@ -31,7 +31,7 @@ fn a_click_log_is_the_same_for_the_same_seed_and_its_best_auc_is_told() {
 }
 
 #[test]
-fn nothing_is_overwritten_unless_that_is_wanted() {
+fn no_file_is_overwritten_without_the_option() {
     let folder = Folder::new();
     let gen_census = |more: &[&str]| {
         folder.data(
@@ -64,7 +64,7 @@ fn a_disk_that_refuses_is_not_the_users_mistake() {
 }
 
 #[test]
-fn digits_are_images_for_those_who_read_mnist() {
+fn digits_are_images_for_readers_of_mnist() {
     let folder = Folder::new();
     let shown = folder.done(&["gen", "digits", "--out", "d", "--records", "300", "--test-records", "20"]);
     assert!(shown.contains("d-images-idx3-ubyte: 300 records") && shown.contains("best accuracy 1.00"), "{shown}");
@@ -73,25 +73,25 @@ fn digits_are_images_for_those_who_read_mnist() {
     assert_eq!(std::fs::metadata(folder.path("d-images-idx3-ubyte")).unwrap().len(), 16 + 300 * 784);
 
     folder.done(&["gen", "digits", "--out", "r.recordio", "--records", "300"]);
-    let told = folder.json(&["inspect", "-o", "json", "r.recordio", "--head", "1"]);
-    assert_eq!((&told["format"], &told["records"]), (&"recordio".into(), &300.into()));
+    let message = folder.json(&["inspect", "-o", "json", "r.recordio", "--head", "1"]);
+    assert_eq!((&message["format"], &message["records"]), (&"recordio".into(), &300.into()));
     let expected = format!("image=784 floats label={}", std::fs::read(folder.path("d-labels-idx1-ubyte")).unwrap()[8]);
-    assert_eq!(told["head"][0], expected);
+    assert_eq!(message["head"][0], expected);
 }
 
-/// A file that is being made grows beside its place, under a name that nobody looks for.
+/// An unfinished file grows beside its destination, under a temporary name.
 fn halves(folder: &Folder) -> Vec<PathBuf> {
     let files = std::fs::read_dir(folder.path(".")).unwrap().map(|file| file.unwrap().path());
     files.filter(|file| file.extension().is_some_and(|extension| extension == "half")).collect()
 }
 
 #[test]
-fn whoever_interrupts_it_finds_nothing_half_made() {
+fn an_interrupt_leaves_no_partial_file() {
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 1)] {
         let folder = Folder::new();
         let mut command = flexor(&["data", "gen", "clicks", "--out", "clicks.csv", "--records", "1000000000"]);
         let made = Launcher::start(command.current_dir(folder.path(".")));
-        made.await_or_tell("a file that grows", || {
+        made.await_or_explain("a file that grows", || {
             halves(&folder).iter().any(|half| half.metadata().unwrap().len() > 0)
         });
         made.signal(signal);
@@ -101,7 +101,7 @@ fn whoever_interrupts_it_finds_nothing_half_made() {
 }
 
 #[test]
-fn whoever_waits_for_another_is_told_for_what() {
+fn a_second_generator_waits_for_the_first_and_names_the_file() {
     let folder = Folder::new();
     let words = ["data", "gen", "clicks", "--out", "clicks.csv", "--records", "100"];
     folder.done(&words[1..]);
@@ -109,8 +109,8 @@ fn whoever_waits_for_another_is_told_for_what() {
     std::fs::remove_file(folder.path("clicks.truth.json")).unwrap();
     let mut command = flexor(&[&words[..], &["--if-missing"]].concat());
     let waits = Launcher::start(command.current_dir(folder.path(".")));
-    let told = "clicks.csv is there, clicks.truth.json is not: waiting up to 5 s for whoever makes them";
-    waits.await_or_tell("a word", || waits.stderr().contains(told));
+    let message = "clicks.csv is there, clicks.truth.json is not: waiting up to 5 s for whoever makes them";
+    waits.await_or_explain("a word", || waits.stderr().contains(message));
     std::fs::write(folder.path("half"), truth).unwrap();
     std::fs::rename(folder.path("half"), folder.path("clicks.truth.json")).unwrap();
     let ended = waits.wait_for(0);
@@ -118,7 +118,7 @@ fn whoever_waits_for_another_is_told_for_what() {
 }
 
 #[test]
-fn data_that_was_made_otherwise_is_refused() {
+fn data_made_with_other_options_is_refused() {
     let folder = Folder::new();
     let made = ["gen", "clicks", "--out", "clicks.csv", "--records", "100", "--test-records", "10"];
     folder.done(&made);
@@ -136,14 +136,14 @@ fn data_that_was_made_otherwise_is_refused() {
 }
 
 #[test]
-fn data_that_nobody_tells_of_is_taken_as_it_is() {
+fn existing_data_without_a_description_is_used_with_a_warning() {
     let folder = Folder::new();
     let words = ["gen", "clicks", "--out", "clicks.csv", "--records", "100", "--if-missing"];
     std::fs::write(folder.path("clicks.csv"), "mine\n").unwrap();
     let ran = folder.data(&words);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let told = "warning: there is no clicks.truth.json: nobody knows whether clicks.csv is what is wanted";
-    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    let message = "warning: there is no clicks.truth.json: nobody knows whether clicks.csv is what is wanted";
+    assert!(ran.stderr.contains(message), "{}", ran.stderr);
     std::fs::write(folder.path("clicks.truth.json"), "{}").unwrap();
     let ran = folder.data(&words);
     assert!(ran.code == 0 && ran.stderr.contains("warning: clicks.truth.json cannot be read"), "{}", ran.stderr);
@@ -151,7 +151,7 @@ fn data_that_nobody_tells_of_is_taken_as_it_is() {
 }
 
 #[test]
-fn images_are_made_once_too() {
+fn images_are_also_made_once() {
     let folder = Folder::new();
     let words = ["gen", "digits", "--out", "d", "--records", "30", "--if-missing"];
     folder.done(&words);

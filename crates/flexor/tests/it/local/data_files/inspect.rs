@@ -1,8 +1,8 @@
-//! `flexor data inspect`.
+//! Tests of `flexor data inspect`.
 
 use super::*;
 
-/// A folder with two files of text as RecordIO, of which the second is damaged in the middle and cut at its end.
+/// A folder with two text files as RecordIO; the second is damaged in the middle and cut at its end.
 fn damaged() -> Folder {
     let folder = Folder::new();
     for name in ["data-00000", "data-00001"] {
@@ -31,7 +31,7 @@ fn damaged() -> Folder {
 }
 
 #[test]
-fn files_chunks_and_damage_are_told_to_people() {
+fn files_chunks_and_damage_are_printed_for_people() {
     let folder = damaged();
     let ran = folder.data(&["inspect", "shards", "--head", "2"]);
     assert_eq!(ran.code, 1, "damage is a failure");
@@ -39,16 +39,16 @@ fn files_chunks_and_damage_are_told_to_people() {
 }
 
 #[test]
-fn files_chunks_and_damage_are_told_to_programs() {
+fn files_chunks_and_damage_are_printed_for_programs() {
     let folder = damaged();
-    let told = folder.json(&["inspect", "-o", "json", "shards"]);
-    insta::assert_snapshot!(serde_json::to_string_pretty(&told).unwrap());
+    let summary = folder.json(&["inspect", "-o", "json", "shards"]);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&summary).unwrap());
     let quick = folder.json(&["inspect", "-o", "json", "--quick", "shards"]);
     assert_eq!(quick["damage"].as_array().unwrap().len(), 1, "only what the headers tell");
 }
 
 #[test]
-fn what_cannot_be_counted_is_told_too() {
+fn an_unknown_number_of_lost_records_is_reported() {
     let folder = damaged();
     let mut bytes = std::fs::read(folder.path("shards/data-00000")).unwrap();
     bytes[20 + 11 * 22] = 0;
@@ -75,8 +75,8 @@ fn a_row_of_a_table_that_is_too_short_is_damage() {
     let folder = Folder::new();
     // The last row was cut in the middle of its third field; another one has a field too many.
     std::fs::write(folder.path("cut.csv"), "a,b,c,d\n1,2,3,4\n1,2,3,4,5\n\"1,1\",2,3,4\n1,2,3").unwrap();
-    let told = folder.json(&["inspect", "-o", "json", "cut.csv"]);
-    assert_eq!((&told["records"], &told["damaged_records"]), (&4.into(), &2.into()), "{told}");
+    let summary = folder.json(&["inspect", "-o", "json", "cut.csv"]);
+    assert_eq!((&summary["records"], &summary["damaged_records"]), (&4.into(), &2.into()), "{summary}");
     let ran = folder.data(&["inspect", "cut.csv"]);
     assert_eq!(ran.code, 1, "damage is a failure");
     let expected = [
@@ -85,7 +85,7 @@ fn a_row_of_a_table_that_is_too_short_is_damage() {
     ];
     let lines: Vec<&str> = ran.stdout.lines().filter(|line| line.contains("damaged at")).collect();
     assert_eq!(lines, expected);
-    // Without a header the first row says how many there are; a file of text has no fields.
+    // Without a header the first row gives the number of columns; a text file has no fields.
     std::fs::write(folder.path("bare.csv"), "1,2\n1,2\n").unwrap();
     folder.done(&["inspect", "bare.csv", "--no-header"]);
     std::fs::write(folder.path("lines.txt"), "1,2\n1\n").unwrap();

@@ -1,4 +1,5 @@
-//! torchrun's rendezvous over a real socket: it decides from the state it is shown, and writes with compare-and-set.
+//! A test agent with torchrun's rendezvous protocol over a real socket: it decides from the state it reads and writes
+//! with compare-and-set.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -12,10 +13,10 @@ use super::master::JOB;
 use super::store_client::StoreClient;
 use super::worlds::World;
 
-/// What an agent makes of the state it is shown.
+/// An agent's view of the rendezvous state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shown {
-    /// It is in a world that stands.
+pub enum AgentView {
+    /// It is in a complete world.
     World(World),
     /// It should stop its workers and join again.
     RestartWanted,
@@ -23,7 +24,7 @@ pub enum Shown {
     Waiting,
     /// It is a spare.
     Spare,
-    /// Nobody can join any more.
+    /// The run accepts no more nodes.
     Closed,
     /// It is nowhere.
     Outside,
@@ -33,29 +34,29 @@ pub enum Shown {
 pub struct FakeAgent {
     pub store: StoreClient,
     node: NodeDesc,
-    /// What it read last; what it expects to be there when it writes.
+    /// The state that it read last, which its next compare-and-set expects.
     known: Bytes,
     read_at: i64,
 }
 
 impl FakeAgent {
-    /// An agent that has joined nothing yet. The life tells it from earlier agents of the same name.
-    pub fn connect(address: SocketAddr, name: &str, life: u64) -> io::Result<Self> {
+    /// An agent that has joined nothing yet. The incarnation distinguishes it from earlier agents of the same name.
+    pub fn connect(address: SocketAddr, name: &str, incarnation: u64) -> io::Result<Self> {
         let mut store = StoreClient::connect(address)?;
         let sentinel = Bytes::from_static(state::SENTINEL);
         store.send(&Request::CompareSet { key: state_key(), expected: Bytes::new(), desired: sentinel })?;
         let known = store.read_value()?;
-        let node = NodeDesc { addr: name.into(), pid: life, local_id: 0 };
+        let node = NodeDesc { addr: name.into(), pid: incarnation, local_id: 0 };
         Ok(Self { store, node, known, read_at: unix_micros() })
     }
 
     /// Reads the state.
-    pub fn look(&mut self) -> io::Result<Shown> {
+    pub fn look(&mut self) -> io::Result<AgentView> {
         self.store.send(&Request::Get { key: state_key() })?;
         self.answer()
     }
 
-    /// Leaves its place, if it has one, and asks for one in the next world, without waiting for the answer.
+    /// Leaves its world, if it is in one, and asks for the next, without waiting for the answer.
     pub fn ask_to_join(&mut self) -> io::Result<()> {
         self.look()?;
         if self.is_in(&self.state()) {
@@ -75,22 +76,22 @@ impl FakeAgent {
         self.write(&joined)
     }
 
-    /// Leaves its place, if it has one, and asks for one in the next world.
-    pub fn join(&mut self) -> io::Result<Shown> {
+    /// Leaves its world, if it is in one, and asks for the next.
+    pub fn join(&mut self) -> io::Result<AgentView> {
         self.ask_to_join()?;
         self.answer()
     }
 
-    /// Says that it lives, as agents do every five seconds.
-    pub fn keep_alive(&mut self) -> io::Result<Shown> {
+    /// Writes its heartbeat, as agents do every five seconds.
+    pub fn keep_alive(&mut self) -> io::Result<AgentView> {
         let mut state = self.state();
         self.stamp(&mut state);
         self.write(&state)?;
         self.answer()
     }
 
-    /// Reads the answer to a look or a write.
-    pub fn answer(&mut self) -> io::Result<Shown> {
+    /// Reads the answer to a read or a write.
+    pub fn answer(&mut self) -> io::Result<AgentView> {
         self.known = self.store.read_value()?;
         self.read_at = unix_micros();
         Ok(self.shown())
@@ -109,20 +110,20 @@ impl FakeAgent {
         self.store.socket()
     }
 
-    fn shown(&self) -> Shown {
+    fn shown(&self) -> AgentView {
         let state = self.state();
         if state.closed {
-            return Shown::Closed;
+            return AgentView::Closed;
         }
         if state.redundancy_list.contains(&self.node) {
-            return Shown::Spare;
+            return AgentView::Spare;
         }
         let rank = state.participants.iter().find(|(node, _)| *node == self.node).map(|(_, rank)| *rank);
         match rank {
-            Some(_) if !state.complete => Shown::Waiting,
-            _ if !state.wait_list.is_empty() => Shown::RestartWanted,
-            Some(rank) => Shown::World(World { round: state.round, rank, members: by_rank(state.participants) }),
-            None => Shown::Outside,
+            Some(_) if !state.complete => AgentView::Waiting,
+            _ if !state.wait_list.is_empty() => AgentView::RestartWanted,
+            Some(rank) => AgentView::World(World { round: state.round, rank, members: by_rank(state.participants) }),
+            None => AgentView::Outside,
         }
     }
 

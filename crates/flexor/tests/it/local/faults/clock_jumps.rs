@@ -1,16 +1,16 @@
-//! Clocks that are set while a world stands.
+//! Tests clocks that jump while a world is running.
 
 use std::fs;
 use std::time::Duration;
 
 use flexor_model::env;
 
-use super::agent::Shown;
+use super::agent::AgentView;
+use super::deadline::throughout;
 use super::http;
 use super::master::{Master, Ports, master};
 use super::node::Node;
 use super::process::Process;
-use super::waiting::throughout;
 use super::worlds::Worlds;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -18,7 +18,7 @@ const HOUR_MS: i64 = 3_600_000;
 const EXPIRED: Duration = Duration::from_secs(15);
 
 #[test]
-fn a_master_whose_clock_jumps_drops_nobody_and_keeps_heartbeats_fresh() {
+fn a_master_whose_clock_jumps_drops_no_node_and_keeps_heartbeats_fresh() {
     let folder = tempfile::tempdir().unwrap();
     let faults = folder.path().join("faults.json");
     let mut command = master("2:3", Ports::free());
@@ -32,7 +32,11 @@ fn a_master_whose_clock_jumps_drops_nobody_and_keeps_heartbeats_fresh() {
         master.await_log(&format!("clock_offset_ms: {offset},"));
         throughout(Duration::from_millis(2500), || {
             for node in &nodes {
-                assert!(matches!(node.shown(), Some(Shown::World(world)) if world.round == 0), "{:?}", node.shown());
+                assert!(
+                    matches!(node.shown(), Some(AgentView::World(world)) if world.round == 0),
+                    "{:?}",
+                    node.shown()
+                );
                 let age = node.oldest_heartbeat();
                 assert!(age < EXPIRED, "an agent sees its heartbeat {age:?} old after a jump to {offset} ms");
             }

@@ -1,4 +1,4 @@
-//! More than a server has to give: connections that say half a word and stay, and clients that ask and never read.
+//! Tests overload: thousands of half-open connections, and clients that send requests and never read.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -14,21 +14,21 @@ use flexor_testbed::skip;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 
+use super::deadline::{eventually, throughout};
 use super::http;
 use super::master::{Master, Ports};
 use super::process::{Process, inside};
 use super::store_client::StoreClient;
-use super::waiting::{eventually, throughout};
 
 /// On each port.
 const HALF_OPEN: usize = 2000;
-/// An answer that takes longer is harm. A second is what the kernel takes to knock again at a port with a long queue; the
-/// rest is for a busy machine.
+/// A slower answer fails the test. The kernel takes a second to retry at a port with a long queue; the rest is for a
+/// busy machine.
 const SANE: Duration = Duration::from_secs(10);
-/// What a begun request on a store looks like: VALIDATE and the head of a SET.
+/// An incomplete request to a store: VALIDATE and the head of a SET.
 const HALF_A_SET: &[u8] = &[0, 0xce, 0xf7, 0x85, 0x3c, 1, 3, 0, 0, 0, 0, 0, 0, 0, b'/'];
 
-/// Lets this process have so many connections; whether it may.
+/// Raises this process's limit of open files; returns whether it may.
 fn may_open(files: u64) -> bool {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     soft >= files || setrlimit(Resource::RLIMIT_NOFILE, files.min(hard), hard).is_ok() && hard >= files
@@ -36,13 +36,13 @@ fn may_open(files: u64) -> bool {
 
 fn half_open(address: SocketAddr, bytes: &[u8]) -> TcpStream {
     let mut socket = TcpStream::connect(address).unwrap();
-    // One that is refused for want of room may be closed by now.
+    // The server may already have closed a connection that it refused.
     let _ = socket.write_all(bytes);
     socket
 }
 
-/// A master and a sidecar of it that have served somebody. The first answer of all waits for sidecars of a master before
-/// this one, which is no harm that a flood does.
+/// A master and its sidecar that have answered a client. The first answer of a master waits for sidecars of its
+/// predecessor, which must not count as an effect of the flood.
 fn at_work() -> (Master, Process) {
     let master = Master::start("1:2");
     // With as many files as a shell gives a program, unless it asks for more.
@@ -53,7 +53,7 @@ fn at_work() -> (Master, Process) {
     (master, sidecar)
 }
 
-/// Does what honest clients do until `stop`; the longest that anything took.
+/// Sends the requests of well-behaved clients until `stop`; returns the longest latency.
 fn honest_work(ports: Ports, sidecar: SocketAddr, stop: &AtomicBool) -> Duration {
     let mut stores = [ports.store, sidecar].map(|store| StoreClient::connect(store).unwrap());
     let mut longest = Duration::ZERO;
@@ -75,7 +75,7 @@ fn honest_work(ports: Ports, sidecar: SocketAddr, stop: &AtomicBool) -> Duration
 }
 
 #[test]
-fn thousands_of_half_open_connections_on_every_port_harm_nobody() {
+fn thousands_of_half_open_connections_on_every_port_affect_no_other_client() {
     if !may_open(3 * HALF_OPEN as u64 + 1000) {
         skip!("thousands of connections need a higher limit of open files (ulimit -Hn)");
     }
@@ -101,7 +101,7 @@ fn thousands_of_half_open_connections_on_every_port_harm_nobody() {
 }
 
 #[test]
-fn a_sidecar_full_of_half_open_connections_serves_its_clients_and_gets_rid_of_the_others() {
+fn a_sidecar_full_of_half_open_connections_serves_its_clients_and_closes_the_others() {
     if !may_open(2 * HALF_OPEN as u64) {
         skip!("thousands of connections need a higher limit of open files (ulimit -Hn)");
     }
@@ -123,7 +123,7 @@ fn a_sidecar_full_of_half_open_connections_serves_its_clients_and_gets_rid_of_th
 }
 
 #[test]
-fn a_client_that_asks_for_much_and_reads_nothing_costs_little() {
+fn a_client_that_sends_requests_and_never_reads_costs_little_memory() {
     const VALUE: usize = 4 << 20;
     let (master, sidecar) = at_work();
     for (process, store) in [(&*master, master.ports.store), (&sidecar, sidecar.address("listen"))] {
@@ -133,7 +133,7 @@ fn a_client_that_asks_for_much_and_reads_nothing_costs_little() {
         let mut greedy = StoreClient::connect(store).unwrap().socket();
         greedy.set_nonblocking(true).unwrap();
         let ask = Request::Get { key: "/large".into() }.to_bytes().repeat(1000);
-        // Its socket takes what the server has not read; that is the point.
+        // Its socket buffers what the server has not read; that is the point.
         let _ = greedy.write_all(&ask);
         throughout(Duration::from_secs(1), || {
             let start = Instant::now();
@@ -142,7 +142,7 @@ fn a_client_that_asks_for_much_and_reads_nothing_costs_little() {
             assert!(start.elapsed() < SANE, "{:?}", start.elapsed());
         });
         let peak = process.peak_memory();
-        println!("at most {peak} MiB for 1000 values of 4 MiB that nobody reads");
+        println!("at most {peak} MiB for 1000 values of 4 MiB that stay unread");
         assert!(peak < 256, "{peak} MiB");
     }
 }

@@ -1,4 +1,4 @@
-//! A disk under the journal that takes no more: everybody waits, is told why, and goes on when there is room.
+//! Tests a full disk under the journal: clients wait, get the reason, and continue when there is room.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,11 @@ use flexor_model::env;
 use flexor_testbed::skip;
 use nix::sys::signal::Signal;
 
+use super::deadline::eventually;
 use super::master::{Master, Ports, master};
 use super::node::Node;
 use super::process::inside;
 use super::store_client::StoreClient;
-use super::waiting::eventually;
 use super::worlds::Worlds;
 
 const WORLD: &str = "2:2";
@@ -38,14 +38,14 @@ fn a_full_disk_holds_everybody_up(master: &Master, fill: impl FnOnce(), make_roo
         _ => None,
     });
     assert!(reason.contains("No space left on device") && reason.contains("free some space"), "{reason}");
-    let said = master.status()["journal"].as_str().unwrap().to_owned();
-    assert_eq!(said, reason.trim_end());
+    let output = master.status()["journal"].as_str().unwrap().to_owned();
+    assert_eq!(output, reason.trim_end());
     assert!(!counting.is_finished(), "it is held up");
     make_room();
     eventually("a master that is ready", || (master.ready().0 == 200).then_some(()));
     counting.join().unwrap();
     assert_eq!(master.status()["journal"], "durable");
-    nodes.iter().for_each(|node| assert_eq!(node.await_world(0, 2).round, 0, "nobody was lost"));
+    nodes.iter().for_each(|node| assert_eq!(node.await_world(0, 2).round, 0, "no node was lost"));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_full_tmpfs_pauses_the_job_until_there_is_room() {
         skip!("mounting a small disk needs root");
     }
     let folder = tempfile::tempdir().unwrap();
-    // The disk is in the master's own mount namespace, and gone with it.
+    // The disk is in the master's own mount namespace, and disappears with it.
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "--propagation", "private", "sh"]);
     let script = r#"mount -t tmpfs -o size=512k tmpfs "$0" && exec "$@" --state "$0""#;
@@ -82,20 +82,20 @@ fn a_disk_that_refuses_pauses_the_job_until_it_takes_again() {
 }
 
 #[test]
-fn a_master_killed_on_a_full_disk_has_promised_nothing_that_is_lost() {
+fn a_master_killed_on_a_full_disk_has_acknowledged_nothing_that_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let (state, faults) = (folder.path().join("state"), folder.path().join("faults.json"));
     let mut command = master(WORLD, Ports::free());
     let mut full = Master::run(command.arg("--state").arg(&state).env(env::FAULTS.name, &faults));
     let mut client = StoreClient::connect(full.ports.store).unwrap();
     fs::write(&faults, r#"{"write_error": "ENOSPC"}"#).unwrap();
-    let mut told = 0;
+    let mut total = 0;
     while full.ready().0 == 200 {
         // The one that finds the disk full is not answered.
         client.send(&flexor_store::codec::Request::Add { key: "/n".into(), delta: 1 }).unwrap();
         eventually("an answer, or a disk that is full", || {
             if client.has_answer() {
-                told = client.read_number().unwrap();
+                total = client.read_number().unwrap();
                 return Some(());
             }
             (full.ready().0 == 503).then_some(())
@@ -104,7 +104,7 @@ fn a_master_killed_on_a_full_disk_has_promised_nothing_that_is_lost() {
     full.end_with(Signal::SIGKILL);
     let next = Master::on(&state, WORLD);
     let mut client = StoreClient::connect(next.ports.store).unwrap();
-    assert_eq!(client.add("/n", 0).unwrap(), told);
+    assert_eq!(client.add("/n", 0).unwrap(), total);
 }
 
 #[test]
@@ -114,18 +114,18 @@ fn a_master_that_starts_on_a_full_disk_waits_for_room() {
     fs::write(&faults, r#"{"write_error": "ENOSPC"}"#).unwrap();
     let mut command = master(WORLD, Ports::free());
     command.arg("--state").arg(&state).env(env::FAULTS.name, &faults);
-    // It says nothing else before it serves, so that its log is looked into from outside.
+    // It prints nothing else before it serves, so the test reads its log from outside.
     let log = folder.path().join("log");
     let mut command = inside(Command::new("sh"), r#"exec "$@" 2> "$0""#, &log, &command);
-    let said = || fs::read_to_string(&log).unwrap_or_default();
+    let output = || fs::read_to_string(&log).unwrap_or_default();
     let waits = "waits for room before it serves";
     let master = thread::scope(|scope| {
         scope.spawn(|| {
-            eventually("a master that waits", || said().contains(waits).then_some(()));
+            eventually("a master that waits", || output().contains(waits).then_some(()));
             fs::remove_file(&faults).unwrap();
         });
         Master::run(&mut command)
     });
-    assert_eq!(said().matches(waits).count(), 1, "{}", said());
+    assert_eq!(output().matches(waits).count(), 1, "{}", output());
     assert_eq!(master.ready().0, 200);
 }

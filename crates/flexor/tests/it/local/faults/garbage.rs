@@ -1,18 +1,18 @@
-//! Bytes that mean nothing, or more than there is, on every port.
+//! Tests invalid bytes and oversized lengths on every port.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use flexor_store::codec::{Opcode, Request};
 
-use super::chance::Chance;
+use super::deadline::PATIENCE;
 use super::master::Master;
 use super::process::Process;
+use super::random::Random;
 use super::store_client::StoreClient;
-use super::waiting::PATIENCE;
 
 const FOUR_GIB: u64 = 1 << 32;
-/// A server that does as it is told would need thousands; a debug build with all its threads is below 40.
+/// A server that believed the lengths would need thousands; a debug build with all its threads is below 40.
 const ENOUGH_MIB: u64 = 128;
 const RANDOM: usize = 100;
 
@@ -53,7 +53,7 @@ impl Targets {
     }
 }
 
-/// Opens a connection and says something; the other side may have had enough before the end of it.
+/// Opens a connection and sends bytes; the server may close it before they are complete.
 fn say(address: SocketAddr, bytes: &[u8]) -> TcpStream {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -61,7 +61,7 @@ fn say(address: SocketAddr, bytes: &[u8]) -> TcpStream {
     socket
 }
 
-/// Whether the other side ends the connection when nothing more comes.
+/// Whether the server ends the connection when no more bytes follow.
 fn ends(mut socket: TcpStream) -> bool {
     let _ = socket.shutdown(Shutdown::Write);
     let Err(error) = socket.read_to_end(&mut Vec::new()) else { return true };
@@ -70,17 +70,17 @@ fn ends(mut socket: TcpStream) -> bool {
 }
 
 #[test]
-fn garbage_on_any_port_harms_nobody() {
+fn garbage_on_any_port_affects_no_other_client() {
     let targets = Targets::start();
-    let mut chance = Chance::new();
+    let mut random = Random::new();
     let mut open = Vec::new();
     for port in targets.ports() {
         for _ in 0..RANDOM {
-            let length = usize::try_from(1 + chance.below(3000)).unwrap();
-            let mut bytes = chance.bytes(length);
-            if chance.one_in(2) {
+            let length = usize::try_from(1 + random.below(3000)).unwrap();
+            let mut bytes = random.bytes(length);
+            if random.one_in(2) {
                 // Half of it gets behind the greeting.
-                bytes.splice(0..0, greeting(&mut chance));
+                bytes.splice(0..0, greeting(&mut random));
             }
             open.push(say(port, &bytes));
         }
@@ -101,7 +101,7 @@ fn lengths_beyond_reason_are_not_believed() {
             ) {
                 continue;
             }
-            // The first thing behind these is a length or a count.
+            // The first field after these is a length or a count.
             let bytes = [&Request::Validate.to_bytes()[..], &[opcode as u8], &FOUR_GIB.to_le_bytes()].concat();
             let mut socket = say(store, &bytes);
             assert_eq!(socket.read(&mut [0]).unwrap_or(0), 0, "{opcode:?} with 4 GiB is refused at once");
@@ -123,7 +123,7 @@ fn lengths_beyond_reason_are_not_believed() {
     for service in ["Master/Session", "Master/Call", "StoreLink/Link", "Control/SetExpected"] {
         open.push(say(grpc, &grpc_message_of_4_gib(&format!("/flexor.master.v1.{service}"))));
     }
-    // A frame of the greatest length, and one of a kind that nobody knows.
+    // A frame of the greatest length, and one of an unknown kind.
     open.push(say(grpc, &[HTTP2_PREFACE, &[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]].concat()));
     open.push(say(grpc, &[HTTP2_PREFACE, &frame(0xfe, 0, &[0; 100])].concat()));
     targets.are_unharmed();
@@ -131,7 +131,7 @@ fn lengths_beyond_reason_are_not_believed() {
 }
 
 #[test]
-fn frames_that_are_cut_off_anywhere_do_nothing() {
+fn truncated_frames_have_no_effect() {
     let targets = Targets::start();
     let add = Request::Add { key: "/cut".into(), delta: 1 };
     let whole = [Request::Validate.to_bytes(), add.to_bytes()].concat();
@@ -146,9 +146,9 @@ fn frames_that_are_cut_off_anywhere_do_nothing() {
     }
 }
 
-fn greeting(chance: &mut Chance) -> Vec<u8> {
+fn greeting(random: &mut Random) -> Vec<u8> {
     let greetings = [&Request::Validate.to_bytes()[..], HTTP2_PREFACE, b"GET /ready HTTP/1.1\r\n"];
-    greetings[usize::try_from(chance.below(3)).unwrap()].to_vec()
+    greetings[usize::try_from(random.below(3)).unwrap()].to_vec()
 }
 
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

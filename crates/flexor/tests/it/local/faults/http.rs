@@ -1,9 +1,9 @@
-//! As much of an HTTP client as a probe is.
+//! A minimal HTTP client, as a liveness probe has it.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use super::waiting::PATIENCE;
+use super::deadline::PATIENCE;
 
 /// Asks for a page; the status and the body.
 pub fn get(address: SocketAddr, path: &str) -> (u16, String) {
@@ -15,7 +15,7 @@ pub fn get_with(address: SocketAddr, path: &str, headers: &str) -> (u16, String)
     ask(address, path, headers).unwrap()
 }
 
-/// Asks somebody who may not be there.
+/// A GET to a server that may not be running.
 pub fn try_get(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
     ask(address, path, "")
 }

@@ -1,4 +1,4 @@
-//! kill -9 of the master at random moments, while agents do everything that agents do.
+//! Tests kill -9 of the master at random moments, while agents join, leave, and use the store.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::agent::{FakeAgent, Shown};
-use super::chance::Chance;
+use super::agent::{AgentView, FakeAgent};
+use super::deadline::eventually_or_explain;
 use super::master::Master;
 use super::process::Process;
-use super::waiting::eventually_or_tell;
+use super::random::Random;
 use super::worlds::Worlds;
 
 const SIDECARS: u64 = 3;
@@ -19,99 +19,99 @@ const AGENTS: u64 = 6;
 const WORLD: &str = "2:6";
 const KILLS: usize = 8;
 
-/// What the agents share.
+/// The state that the agents share.
 #[derive(Default)]
-struct Crowd {
+struct SharedState {
     worlds: Worlds,
     /// The sum of all ADDs that were answered.
     added: AtomicI64,
-    /// Nobody does anything any more but meet.
+    /// Agents only rejoin, and do nothing else.
     calm: AtomicBool,
-    /// Everybody goes home.
+    /// Agents end.
     done: AtomicBool,
     /// How many agents are in a world of all, since it is calm.
     together: AtomicI64,
 }
 
-/// What one agent remembers across its lives.
-struct Person<'a> {
-    crowd: &'a Crowd,
+/// The state of one agent across its incarnations.
+struct TestAgent<'a> {
+    shared: &'a SharedState,
     number: u64,
     address: SocketAddr,
-    chance: Chance,
-    life: u64,
+    random: Random,
+    incarnation: u64,
     /// The sum of its own ADDs.
     own: i64,
     agent: FakeAgent,
-    shown: Shown,
+    shown: AgentView,
 }
 
 #[test]
-fn a_master_killed_at_any_moment_costs_a_pause_and_nothing_else() {
-    let chance = Chance::new();
+fn a_master_killed_at_any_moment_costs_only_a_pause() {
+    let random = Random::new();
     let folder = tempfile::tempdir().unwrap();
     let mut master = Master::on(folder.path(), WORLD);
     let sidecars: Vec<_> =
         (0..SIDECARS).map(|number| Process::sidecar(&format!("pod-{number}"), master.ports.grpc)).collect();
-    let crowd = Crowd::default();
+    let shared = SharedState::default();
     thread::scope(|scope| {
         for number in 0..AGENTS {
             let address = sidecars[usize::try_from(number % SIDECARS).unwrap()].address("listen");
-            let (chance, crowd) = (chance.fork(number), &crowd);
-            scope.spawn(move || Person::new(crowd, number, address, chance).live());
+            let (random, shared) = (random.fork(number), &shared);
+            scope.spawn(move || TestAgent::new(shared, number, address, random).live());
         }
-        // Whatever fails here must let the others go home, or the scope waits for them for ever.
-        let _state_dir = SetAtEnd(&crowd.done);
-        let mut chance = chance.fork(AGENTS);
+        // A panic here must also end the agents, or the scope waits for them for ever.
+        let _end_agents = SetOnDrop(&shared.done);
+        let mut random = random.fork(AGENTS);
         for _ in 0..KILLS {
             // Half of the time inside the two seconds in which a new master waits for its sidecars.
-            let longest = if chance.one_in(2) { 2_000 } else { 3_500 };
-            thread::sleep(Duration::from_millis(chance.below(longest)));
+            let longest = if random.one_in(2) { 2_000 } else { 3_500 };
+            thread::sleep(Duration::from_millis(random.below(longest)));
             master.end_with(Signal::SIGKILL);
             master = Master::at(master.ports, folder.path(), WORLD);
         }
-        crowd.calm.store(true, Ordering::Relaxed);
+        shared.calm.store(true, Ordering::Relaxed);
         let all = i64::try_from(AGENTS).unwrap();
-        let are_together = || (crowd.together.load(Ordering::Relaxed) == all).then_some(());
-        eventually_or_tell("a world of all agents", are_together, || {
+        let are_together = || (shared.together.load(Ordering::Relaxed) == all).then_some(());
+        eventually_or_explain("a world of all agents", are_together, || {
             let logs: Vec<String> = sidecars.iter().map(Process::log).collect();
             format!("{:#}\nthe master: {}\nits sidecars: {}", master.status(), master.log(), logs.join("\n"))
         });
     });
-    let (added, rounds) = (crowd.added.load(Ordering::Relaxed), crowd.worlds.rounds());
+    let (added, rounds) = (shared.added.load(Ordering::Relaxed), shared.worlds.rounds());
     println!("{KILLS} kills, {rounds} rounds, {added} added");
     let mut reader = FakeAgent::connect(sidecars[0].address("listen"), "reader", 0).unwrap();
     assert_eq!(reader.store.add("/shared", 0).unwrap(), added, "each ADD counts once");
     assert_eq!(master.generation(), KILLS as u64 + 1);
 }
 
-impl<'a> Person<'a> {
-    fn new(crowd: &'a Crowd, number: u64, address: SocketAddr, chance: Chance) -> Self {
+impl<'a> TestAgent<'a> {
+    fn new(shared: &'a SharedState, number: u64, address: SocketAddr, random: Random) -> Self {
         let agent = FakeAgent::connect(address, &format!("agent-{number}"), 1).unwrap();
-        Self { crowd, number, address, chance, life: 1, own: 0, agent, shown: Shown::Outside }
+        Self { shared, number, address, random, incarnation: 1, own: 0, agent, shown: AgentView::Outside }
     }
 
-    /// Until everybody goes home. A broken connection or a wrong answer is a panic.
+    /// Runs until `done`. A broken connection or a wrong answer panics.
     fn live(mut self) {
         let mut is_counted = false;
-        while !self.crowd.done.load(Ordering::Relaxed) {
+        while !self.shared.done.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(2));
-            if self.crowd.calm.load(Ordering::Relaxed) {
+            if self.shared.calm.load(Ordering::Relaxed) {
                 self.meet();
             } else {
                 self.act();
             }
-            let is_together = self.crowd.calm.load(Ordering::Relaxed)
-                && matches!(&self.shown, Shown::World(world) if world.members.len() as u64 == AGENTS);
+            let is_together = self.shared.calm.load(Ordering::Relaxed)
+                && matches!(&self.shown, AgentView::World(world) if world.members.len() as u64 == AGENTS);
             if is_together != is_counted {
-                self.crowd.together.fetch_add(if is_together { 1 } else { -1 }, Ordering::Relaxed);
+                self.shared.together.fetch_add(if is_together { 1 } else { -1 }, Ordering::Relaxed);
                 is_counted = is_together;
             }
         }
     }
 
     fn act(&mut self) {
-        match self.chance.below(100) {
+        match self.random.below(100) {
             0..60 => self.meet(),
             60..85 => self.add(),
             85..97 => self.write_and_read(),
@@ -122,41 +122,41 @@ impl<'a> Person<'a> {
 
     fn meet(&mut self) {
         self.shown = match &self.shown {
-            Shown::RestartWanted | Shown::Outside => self.agent.join().unwrap(),
-            Shown::World(_) | Shown::Waiting | Shown::Spare => self.agent.look().unwrap(),
-            Shown::Closed => panic!("nobody closed the run"),
+            AgentView::RestartWanted | AgentView::Outside => self.agent.join().unwrap(),
+            AgentView::World(_) | AgentView::Waiting | AgentView::Spare => self.agent.look().unwrap(),
+            AgentView::Closed => panic!("the run is open"),
         };
-        if let Shown::World(world) = &self.shown {
-            self.crowd.worlds.note(world);
+        if let AgentView::World(world) = &self.shown {
+            self.shared.worlds.note(world);
         }
     }
 
     fn add(&mut self) {
-        let amount = i64::try_from(1 + self.chance.below(9)).unwrap();
+        let amount = i64::try_from(1 + self.random.below(9)).unwrap();
         self.agent.store.add("/shared", amount).unwrap();
-        self.crowd.added.fetch_add(amount, Ordering::Relaxed);
+        self.shared.added.fetch_add(amount, Ordering::Relaxed);
         self.own += amount;
         let own = self.agent.store.add(&format!("/own/{}", self.number), amount).unwrap();
         assert_eq!(own, self.own, "agent {}", self.number);
     }
 
     fn write_and_read(&mut self) {
-        let (key, value) = (format!("/key/{}", self.number), self.chance.below(u64::MAX).to_string());
+        let (key, value) = (format!("/key/{}", self.number), self.random.below(u64::MAX).to_string());
         self.agent.store.set(&key, &value).unwrap();
         assert_eq!(self.agent.store.get(&key).unwrap(), value, "agent {}", self.number);
     }
 
-    /// The agent is killed and another takes its place.
+    /// Kills the agent and starts its successor.
     fn start_again(&mut self) {
-        self.life += 1;
-        self.agent = FakeAgent::connect(self.address, &format!("agent-{}", self.number), self.life).unwrap();
-        self.shown = Shown::Outside;
+        self.incarnation += 1;
+        self.agent = FakeAgent::connect(self.address, &format!("agent-{}", self.number), self.incarnation).unwrap();
+        self.shown = AgentView::Outside;
     }
 }
 
-struct SetAtEnd<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for SetAtEnd<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! kill -9 of sidecars and agents, alone, in pairs, and together with the master.
+//! Tests kill -9 of sidecars and agents: alone, in pairs, and together with the master.
 
 use std::path::Path;
 use std::time::Instant;
@@ -10,8 +10,8 @@ use super::node::Node;
 use super::process::Process;
 use super::worlds::Worlds;
 
-/// A master with three pods, each with a sidecar and a node, that have met.
-struct Scene {
+/// A master with three pods, each with a sidecar and a node, in one world.
+struct ThreePodJob {
     folder: tempfile::TempDir,
     worlds: Worlds,
     nodes: Vec<Node>,
@@ -21,7 +21,7 @@ struct Scene {
 
 const WORLD: &str = "1:3";
 
-impl Scene {
+impl ThreePodJob {
     fn new() -> Self {
         let (folder, worlds) = (tempfile::tempdir().unwrap(), Worlds::default());
         let master = Master::on(folder.path(), WORLD);
@@ -50,11 +50,11 @@ impl Scene {
 
 #[test]
 fn a_killed_sidecar_takes_its_node_along_within_seconds() {
-    let mut scene = Scene::new();
+    let mut scene = ThreePodJob::new();
     let start = Instant::now();
     scene.sidecars[0].end_with(Signal::SIGKILL);
     scene.survivors_meet(&[1, 2]);
-    // It has a second to come back; the rest is for a busy machine.
+    // It has a second to return; the rest is for a busy machine.
     assert!((1.0..20.0).contains(&start.elapsed().as_secs_f32()), "{:?}", start.elapsed());
     assert!(scene.nodes[0].error().is_some(), "its agent knows");
     scene.master.await_log("ConnectionLost");
@@ -62,7 +62,7 @@ fn a_killed_sidecar_takes_its_node_along_within_seconds() {
 
 #[test]
 fn two_sidecars_killed_at_once_leave_a_world_of_the_rest() {
-    let mut scene = Scene::new();
+    let mut scene = ThreePodJob::new();
     scene.sidecars[0].signal(Signal::SIGKILL);
     scene.sidecars[1].end_with(Signal::SIGKILL);
     scene.survivors_meet(&[2]);
@@ -70,18 +70,18 @@ fn two_sidecars_killed_at_once_leave_a_world_of_the_rest() {
 
 #[test]
 fn two_agents_killed_at_once_leave_a_world_of_the_rest() {
-    let scene = Scene::new();
+    let scene = ThreePodJob::new();
     scene.nodes[0].kill();
     scene.nodes[2].kill();
     scene.survivors_meet(&[1]);
-    // Nothing is waited for: their sidecars live and tell of it.
+    // No timeout is involved: their sidecars live and report the loss.
     scene.master.await_log("ConnectionClosed");
     assert!(!scene.master.log().contains("ConnectionLost"), "{}", scene.master.log());
 }
 
 #[test]
 fn a_sidecar_and_the_master_killed_at_once_cost_one_node() {
-    let mut scene = Scene::new();
+    let mut scene = ThreePodJob::new();
     scene.sidecars[0].signal(Signal::SIGKILL);
     scene.master.end_with(Signal::SIGKILL);
     scene.master = Master::at(scene.master.ports, scene.state(), WORLD);
@@ -91,7 +91,7 @@ fn a_sidecar_and_the_master_killed_at_once_cost_one_node() {
 
 #[test]
 fn an_agent_and_the_master_killed_at_once_cost_one_node() {
-    let mut scene = Scene::new();
+    let mut scene = ThreePodJob::new();
     scene.master.signal(Signal::SIGKILL);
     scene.nodes[1].kill();
     scene.master.wait();

@@ -1,12 +1,12 @@
-//! How much a master has to say about its nodes.
+//! Tests how much a master logs per node.
 
-use super::agent::{FakeAgent, Shown};
+use super::agent::{AgentView, FakeAgent};
 use super::master::Master;
 
 /// Bytes of log that a node may cost until it is in a world.
 const BYTES_A_NODE: usize = 300;
 
-/// The log of a master that has just brought so many nodes together.
+/// The log of a master after this many nodes have formed a world.
 fn log_of(nodes: usize) -> String {
     let master = Master::start(&format!("1:{nodes}"));
     let mut agents: Vec<FakeAgent> = (0..nodes)
@@ -15,10 +15,10 @@ fn log_of(nodes: usize) -> String {
     agents.iter_mut().for_each(|agent| agent.ask_to_join().unwrap());
     for agent in &mut agents {
         let mut shown = agent.answer().unwrap();
-        while shown == Shown::Waiting {
+        while shown == AgentView::Waiting {
             shown = agent.look().unwrap();
         }
-        assert!(matches!(&shown, Shown::World(world) if world.members.len() == nodes), "{shown:?}");
+        assert!(matches!(&shown, AgentView::World(world) if world.members.len() == nodes), "{shown:?}");
     }
     master.await_log("round complete");
     master.log()
@@ -31,5 +31,5 @@ fn the_log_grows_in_proportion_to_the_nodes() {
     println!("100 nodes: {} bytes; 300 nodes: {} bytes; {a_node} bytes a node", few.len(), many.len());
     assert!(a_node <= BYTES_A_NODE, "{a_node} bytes a node");
     let longest = many.lines().map(str::len).max().unwrap();
-    assert!(longest < 1000, "no line names everybody: {longest} bytes");
+    assert!(longest < 1000, "no line names all nodes: {longest} bytes");
 }

@@ -1,4 +1,4 @@
-//! A master in a process, which can be started again where it was.
+//! A master in a process of its own that a test can restart on the same journal and ports.
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
@@ -47,12 +47,12 @@ impl Master {
         Self::run(&mut master(world, Ports::free()))
     }
 
-    /// One that writes down what it decides.
+    /// A master with a journal.
     pub fn on(state: &Path, world: &str) -> Self {
         Self::at(Ports::free(), state, world)
     }
 
-    /// One that writes down what it decides, at known ports.
+    /// A master with a journal, at known ports.
     pub fn at(ports: Ports, state: &Path, world: &str) -> Self {
         Self::run(master(world, ports).arg("--state").arg(state))
     }
@@ -64,24 +64,22 @@ impl Master {
         Self { process, ports: Ports { grpc, store, http } }
     }
 
-    /// The life of its journal.
+    /// The generation of its journal.
     pub fn generation(&self) -> u64 {
         self.process.number("generation")
     }
 
-    /// What `/api/status` says.
     pub fn status(&self) -> serde_json::Value {
         let (code, body) = http::get(self.ports.grpc, "/api/status");
         assert_eq!(code, 200, "{body}");
         serde_json::from_str(&body).unwrap()
     }
 
-    /// What `/ready` says.
     pub fn ready(&self) -> (u16, String) {
         http::get(self.ports.http, "/ready")
     }
 
-    /// How many of the run's nodes are alive by the master's word.
+    /// How many of the run's nodes the master considers alive.
     pub fn members(&self) -> usize {
         self.status()["runs"][0]["members"].as_array().map_or(0, Vec::len)
     }

@@ -1,4 +1,4 @@
-//! A node that trains: an agent in a thread that looks often, and meets the others again whenever it should.
+//! A test node: an agent in a thread that polls often and rejoins when its world changes.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -7,36 +7,35 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::agent::{FakeAgent, Shown};
-use super::waiting::eventually;
+use super::agent::{AgentView, FakeAgent};
+use super::deadline::eventually;
 use super::worlds::{World, Worlds};
 
-/// torchrun looks once a second; here nobody has that much time.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// torchrun polls once a second; the tests poll faster.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(2);
 
-/// The node. Its agent is gone when it is dropped.
+/// The node. Its agent ends when it is dropped.
 pub struct Node {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<Observation>>,
     stop: Arc<AtomicBool>,
     socket: TcpStream,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    shown: Option<Shown>,
+struct Observation {
+    shown: Option<AgentView>,
     /// The oldest that its own heartbeat ever was.
     heartbeat_age: Duration,
-    /// Why it looks no more.
+    /// Why it stopped polling.
     error: Option<String>,
 }
 
 impl Node {
-    /// A node whose store is at `address`.
     pub fn start(address: SocketAddr, name: &str, worlds: &Worlds) -> Self {
         let mut agent = FakeAgent::connect(address, name, 1).unwrap();
-        let (socket, seen, stop) = (agent.socket(), Arc::new(Mutex::new(Seen::default())), Arc::default());
+        let (socket, seen, stop) = (agent.socket(), Arc::new(Mutex::new(Observation::default())), Arc::default());
         let (sees, stops, worlds) = (Arc::clone(&seen), Arc::clone(&stop), worlds.clone());
         let thread = thread::spawn(move || {
             if let Err(error) = train(&mut agent, &sees, &stops, &worlds) {
@@ -46,7 +45,7 @@ impl Node {
         Self { seen, stop, socket, thread: Some(thread) }
     }
 
-    /// Nodes that have met, each with the store given for it.
+    /// Nodes in one world, each with its own store address.
     pub fn world<const N: usize>(stores: [(&str, SocketAddr); N], worlds: &Worlds) -> [Node; N] {
         let nodes = stores.map(|(name, store)| Node::start(store, name, worlds));
         nodes.iter().for_each(|node| assert_eq!(node.await_world(0, N).members.len(), N));
@@ -56,13 +55,12 @@ impl Node {
     /// Waits until it is in a world of this size, of this round or a later one.
     pub fn await_world(&self, round: u64, size: usize) -> World {
         eventually(&format!("a world of {size} in round {round}"), || match &self.seen.lock().unwrap().shown {
-            Some(Shown::World(world)) if world.round >= round && world.members.len() == size => Some(world.clone()),
+            Some(AgentView::World(world)) if world.round >= round && world.members.len() == size => Some(world.clone()),
             _ => None,
         })
     }
 
-    /// What it was shown last.
-    pub fn shown(&self) -> Option<Shown> {
+    pub fn shown(&self) -> Option<AgentView> {
         self.seen.lock().unwrap().shown.clone()
     }
 
@@ -78,7 +76,7 @@ impl Node {
 
     /// Kills the agent: the system closes its connection.
     pub fn kill(&self) {
-        // Fails where the other side is gone already, which is as good.
+        // Fails where the peer has closed the connection, which is as good.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 }
@@ -95,20 +93,20 @@ impl Drop for Node {
     }
 }
 
-fn train(agent: &mut FakeAgent, seen: &Mutex<Seen>, stop: &AtomicBool, worlds: &Worlds) -> io::Result<()> {
+fn train(agent: &mut FakeAgent, seen: &Mutex<Observation>, stop: &AtomicBool, worlds: &Worlds) -> io::Result<()> {
     let mut shown = agent.join()?;
     let mut beat = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         note(agent, &shown, seen, worlds);
         shown = match shown {
-            Shown::RestartWanted | Shown::Outside => agent.join()?,
-            Shown::Closed => return Err(io::Error::other("the run is closed")),
-            Shown::World(_) | Shown::Waiting | Shown::Spare if beat.elapsed() > KEEP_ALIVE_EVERY => {
+            AgentView::RestartWanted | AgentView::Outside => agent.join()?,
+            AgentView::Closed => return Err(io::Error::other("the run is closed")),
+            AgentView::World(_) | AgentView::Waiting | AgentView::Spare if beat.elapsed() > KEEP_ALIVE_EVERY => {
                 beat = Instant::now();
                 agent.keep_alive()?
             }
-            Shown::World(_) | Shown::Waiting | Shown::Spare => {
-                thread::sleep(LOOK_EVERY);
+            AgentView::World(_) | AgentView::Waiting | AgentView::Spare => {
+                thread::sleep(POLL_INTERVAL);
                 agent.look()?
             }
         };
@@ -116,8 +114,8 @@ fn train(agent: &mut FakeAgent, seen: &Mutex<Seen>, stop: &AtomicBool, worlds: &
     Ok(())
 }
 
-fn note(agent: &FakeAgent, shown: &Shown, seen: &Mutex<Seen>, worlds: &Worlds) {
-    if let Shown::World(world) = shown {
+fn note(agent: &FakeAgent, shown: &AgentView, seen: &Mutex<Observation>, worlds: &Worlds) {
+    if let AgentView::World(world) = shown {
         worlds.note(world);
     }
     let mut seen = seen.lock().unwrap();

@@ -1,15 +1,15 @@
-//! Pickles that are no state of a rendezvous.
+//! Tests pickles that are no rendezvous state.
 
 use bytes::Bytes;
 use flexor_store::codec::Request;
 use flexor_store::state::SENTINEL;
 
 use super::agent::{FakeAgent, state_key};
+use super::deadline::eventually;
 use super::master::Master;
 use super::node::Node;
 use super::process::Process;
 use super::store_client::StoreClient;
-use super::waiting::eventually;
 use super::worlds::Worlds;
 
 /// `posix.system("id")`, as Python writes it.

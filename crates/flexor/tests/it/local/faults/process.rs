@@ -1,4 +1,4 @@
-//! One process of ours, owned by the test: its first line, its log, its memory, its end.
+//! One Flexor process owned by the test: its first line, its log, its memory, and its end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -13,10 +13,10 @@ use flexor_model::env;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::waiting::eventually;
+use super::deadline::eventually;
 use crate::program::flexor;
 
-/// `flexor` with arguments, and with nothing from the environment that would change what a server does or says.
+/// `flexor` with arguments, and without environment variables that would change the behaviour or output of a server.
 pub fn server(args: &[&str]) -> Command {
     let mut command = flexor(args);
     for variable in [env::STATE, env::TOKEN_FILE, env::FAULTS, env::LOG] {
@@ -72,7 +72,7 @@ impl Process {
         Self::start(Self::sidecar_command(pod, upstream).args(more))
     }
 
-    /// What starts a sidecar.
+    /// The command of a sidecar.
     pub fn sidecar_command(pod: &str, upstream: SocketAddr) -> Command {
         let upstream = upstream.to_string();
         server(&["sidecar", "--listen", "127.0.0.1:0", "--upstream", &upstream, "--pod", pod, "-o", "json"])
@@ -88,12 +88,11 @@ impl Process {
         self.line[name].as_u64().unwrap()
     }
 
-    /// What it has written to its log so far.
     pub fn log(&self) -> String {
         lock(&self.log).clone()
     }
 
-    /// Waits until the log says something.
+    /// Waits until the log contains this text.
     pub fn await_log(&self, text: &str) {
         eventually(&format!("{text:?} in the log"), || lock(&self.log).contains(text).then_some(()));
     }
@@ -148,7 +147,7 @@ impl Drop for Process {
     }
 }
 
-/// Reads the log as it comes, so that the process never waits for its reader.
+/// Reads the log continuously, so that the process never blocks on its pipe.
 fn follow(mut stderr: ChildStderr) -> Arc<Mutex<String>> {
     let log = Arc::new(Mutex::new(String::new()));
     let written = Arc::clone(&log);

@@ -1,4 +1,4 @@
-//! Masters that cannot or must not start: the message names what is wrong and what to do.
+//! Tests masters that cannot start: the message names the problem and the remedy.
 
 use std::fmt::Write;
 use std::fs;
@@ -10,7 +10,7 @@ use super::store_client::StoreClient;
 
 const ANY: &str = "127.0.0.1:0";
 
-/// A master with these arguments, on free ports unless they say otherwise: how it ended and what it said.
+/// Starts a master with these arguments, on free ports unless given, and returns its exit and its message.
 fn refused(args: &[&str]) -> String {
     let mut command = server(&["master", "--job", JOB]);
     let defaults = [("--nnodes", "1:2"), ("--grpc", ANY), ("--store", ANY), ("--http", ANY)];
@@ -19,9 +19,9 @@ fn refused(args: &[&str]) -> String {
     }
     let output = command.args(args).output().unwrap();
     assert!(output.stdout.is_empty(), "nothing is promised on standard output");
-    let said = String::from_utf8(output.stderr).unwrap();
-    let said: Vec<&str> = said.lines().filter(|line| !line.contains("no --state")).collect();
-    format!("{}\nexit {}: {}\n", args.join(" "), output.status.code().unwrap(), said.join("\n").trim_end())
+    let printed = String::from_utf8(output.stderr).unwrap();
+    let printed: Vec<&str> = printed.lines().filter(|line| !line.contains("no --state")).collect();
+    format!("{}\nexit {}: {}\n", args.join(" "), output.status.code().unwrap(), printed.join("\n").trim_end())
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_refused_start_says_what_is_wrong_and_what_to_do() {
     fs::write(&file, "").unwrap();
     let taken = TcpListener::bind(ANY).unwrap();
     let port = taken.local_addr().unwrap().to_string();
-    let mut said = String::new();
+    let mut printed = String::new();
     for args in [
         &["--nnodes", "0:2"][..],
         &["--nnodes", "3:2"],
@@ -51,10 +51,10 @@ fn a_refused_start_says_what_is_wrong_and_what_to_do() {
         &["--http", &port],
         &["--state", &file],
     ] {
-        writeln!(said, "{}", refused(args)).unwrap();
+        writeln!(printed, "{}", refused(args)).unwrap();
     }
-    let said = said.replace(folder.path().to_str().unwrap(), "FOLDER").replace(&port, "127.0.0.1:PORT");
-    insta::assert_snapshot!(said);
+    let printed = printed.replace(folder.path().to_str().unwrap(), "FOLDER").replace(&port, "127.0.0.1:PORT");
+    insta::assert_snapshot!(printed);
 }
 
 #[test]
@@ -62,9 +62,9 @@ fn the_state_folder_of_another_job_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let mut master = Master::on(folder.path(), "1:2");
-    let said = refused(&["--uid", "another", "--state", state]);
-    assert!(said.contains("exit 3") && said.contains("not of another"), "{said}");
-    assert!(said.contains("give every job a state folder of its own"), "{said}");
+    let printed = refused(&["--uid", "another", "--state", state]);
+    assert!(printed.contains("exit 3") && printed.contains("not of another"), "{printed}");
+    assert!(printed.contains("give every job a state folder of its own"), "{printed}");
 
     let mut client = StoreClient::connect(master.ports.store).unwrap();
     assert_eq!(client.add("/n", 1).unwrap(), 1, "whose folder it is goes on");

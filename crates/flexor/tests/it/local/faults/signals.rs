@@ -1,16 +1,16 @@
-//! How servers start, and how they end when they are asked to.
+//! Tests how servers start, and how they end on a signal.
 
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use super::deadline::eventually;
 use super::master::Master;
 use super::node::Node;
 use super::process::Process;
-use super::waiting::eventually;
 use super::worlds::Worlds;
 
-/// Promptly, for a process on a machine that has much else to do. Whoever waited for a connection would wait for ever.
+/// Prompt, for a process on a busy machine. A server that waited for its connections would never end.
 const PROMPT: Duration = Duration::from_secs(10);
 
 #[test]
@@ -33,7 +33,7 @@ fn asked_to_end_both_servers_do_so_promptly_and_with_0() {
     assert_eq!(sidecar.end_with(Signal::SIGTERM), Some(0));
     println!("the sidecar ended after {:?}", start.elapsed());
     assert!(start.elapsed() < PROMPT);
-    // The pod's node is not waited for: the sidecar has said that it ends.
+    // The pod's node has no timeout: the sidecar has reported its end.
     assert_eq!(nodes[1].await_world(1, 1).round, 1);
     assert!(start.elapsed() < 2 * PROMPT, "{:?}", start.elapsed());
 

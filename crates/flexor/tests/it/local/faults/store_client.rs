@@ -1,4 +1,4 @@
-//! torch's TCPStore client in small: one request, one reply, over one socket that is never opened again.
+//! A minimal TCPStore client: one request, one reply, over one socket without reconnection.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use bytes::Bytes;
 use flexor_store::codec::Request;
 
-use super::waiting::PATIENCE;
+use super::deadline::PATIENCE;
 
 const NONCE: u32 = 4711;
 
@@ -16,7 +16,7 @@ pub struct StoreClient {
 }
 
 impl StoreClient {
-    /// Connects and says what torch says first.
+    /// Connects and sends torch's first message.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
@@ -32,14 +32,14 @@ impl StoreClient {
         self.socket.write_all(&request.to_bytes())
     }
 
-    /// Asks for a sign of life.
+    /// Sends a PING.
     pub fn ping(&mut self) -> io::Result<()> {
         self.send(&Request::Ping { nonce: NONCE })?;
         assert_eq!(self.read_array()?, NONCE.to_le_bytes());
         Ok(())
     }
 
-    /// Adds to a number; what it is afterwards.
+    /// Adds to a number and returns the sum.
     pub fn add(&mut self, key: &str, delta: i64) -> io::Result<i64> {
         self.send(&Request::Add { key: key.to_owned().into(), delta })?;
         self.read_number()
@@ -56,17 +56,17 @@ impl StoreClient {
         self.read_value()
     }
 
-    /// Reads the reply to what asks for yes or no.
+    /// Reads a one-byte reply.
     pub fn read_byte(&mut self) -> io::Result<u8> {
         self.read_array().map(|[byte]| byte)
     }
 
-    /// Reads the reply to what asks for a number.
+    /// Reads a number.
     pub fn read_number(&mut self) -> io::Result<i64> {
         self.read_array().map(i64::from_le_bytes)
     }
 
-    /// Reads the reply to what asks for a value.
+    /// Reads a value.
     pub fn read_value(&mut self) -> io::Result<Bytes> {
         let length = u64::from_le_bytes(self.read_array()?);
         let mut value = vec![0; usize::try_from(length).unwrap()];
@@ -74,7 +74,7 @@ impl StoreClient {
         Ok(value.into())
     }
 
-    /// Whether something has come that was not read yet, or the connection has ended.
+    /// Whether unread bytes have arrived, or the connection has ended.
     pub fn has_answer(&self) -> bool {
         self.socket.set_nonblocking(true).unwrap();
         let found = self.socket.peek(&mut [0]);

@@ -1,4 +1,4 @@
-//! The job's token: whoever has it not is told so, and may find it later.
+//! Tests the job's token: the server refuses a client without it, and the client retries until it has the right one.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use super::master::{Master, Ports, master};
 use super::process::Process;
 use super::store_client::StoreClient;
 
-/// A master that wants the token in a file.
+/// A master that requires the token in a file.
 fn with_token(folder: &std::path::Path) -> Master {
     let file = folder.join("token");
     fs::write(&file, "s3cret\n").unwrap();
@@ -31,11 +31,11 @@ fn a_sidecar_with_a_wrong_token_says_so_and_tries_until_it_is_right() {
     fs::write(&file, "s3cret").unwrap();
     assert_eq!(client.add("/n", 1).unwrap(), 1);
     let complaints = sidecar.log().lines().filter(|line| line.contains(" WARN ")).count();
-    assert!(complaints <= 4, "the same failure is not told again and again:\n{}", sidecar.log());
+    assert!(complaints <= 4, "the same failure is not logged repeatedly:\n{}", sidecar.log());
 }
 
 #[test]
-fn a_sidecar_without_a_token_is_told_what_is_missing() {
+fn a_sidecar_without_a_token_says_that_the_token_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let master = with_token(folder.path());
     let mut sidecar = Process::sidecar("pod", master.ports.grpc);
@@ -44,7 +44,7 @@ fn a_sidecar_without_a_token_is_told_what_is_missing() {
 }
 
 #[test]
-fn the_api_wants_the_token_and_says_how_to_send_it() {
+fn the_api_requires_the_token_and_says_how_to_send_it() {
     let folder = tempfile::tempdir().unwrap();
     let master = with_token(folder.path());
     let ask = |address: SocketAddr, path: &str, headers: &str| http::get_with(address, path, headers);

@@ -1,15 +1,15 @@
-//! Two masters for one job: the newer one wins, and nobody listens to the older one any more.
+//! Tests two masters of one job: the newer one wins, and no client follows the older one.
 
 use std::net::TcpListener;
 
 use flexor_store::codec::Request;
 use nix::sys::signal::Signal;
 
+use super::deadline::eventually;
 use super::master::{Master, Ports};
 use super::node::Node;
 use super::process::Process;
 use super::store_client::StoreClient;
-use super::waiting::eventually;
 use super::worlds::Worlds;
 
 const WORLD: &str = "1:2";
@@ -78,7 +78,7 @@ fn a_sidecar_that_has_seen_a_later_master_leaves_an_earlier_one_alone() {
 }
 
 #[test]
-fn a_master_that_cannot_have_its_ports_does_not_end_the_one_that_has() {
+fn a_master_that_cannot_bind_its_ports_does_not_end_the_running_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut master = Master::on(folder.path(), WORLD);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Everything that agents were told about worlds, held against each other.
+//! Records every world that agents observe and checks that they agree.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,19 +14,19 @@ pub struct World {
     pub members: Vec<NodeDesc>,
 }
 
-/// The worlds that were seen by anybody. Clones are the same.
+/// The worlds that agents have observed. Clones share their content.
 #[derive(Debug, Clone, Default)]
 pub struct Worlds(Arc<Mutex<BTreeMap<u64, Vec<NodeDesc>>>>);
 
 impl Worlds {
-    /// Takes down what an agent was shown. There is one world for a round, whoever looks and whenever.
+    /// Records a world that an agent observed. All agents must observe the same world for a round.
     pub fn note(&self, world: &World) {
         let mut worlds = self.0.lock().unwrap();
         let known = worlds.entry(world.round).or_insert_with(|| world.members.clone());
         assert_eq!(*known, world.members, "two worlds for round {}", world.round);
     }
 
-    /// How many rounds completed, as far as anybody saw.
+    /// How many rounds agents have observed.
     pub fn rounds(&self) -> usize {
         self.0.lock().unwrap().len()
     }

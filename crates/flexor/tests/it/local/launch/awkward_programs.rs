@@ -1,4 +1,4 @@
-//! Programs that do with their streams what nobody expects.
+//! Tests programs that close, flood or ignore their standard streams.
 
 use std::io::Read as _;
 use std::process::{Child, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::super::faults::waiting::eventually;
+use super::super::faults::deadline::eventually;
 use super::folder::{Folder, WAIT};
 use super::launcher::{alone, await_gone, launch, standalone};
 
@@ -48,7 +48,7 @@ fn a_flood_of_output_costs_no_memory_and_loses_nothing() {
 }
 
 #[test]
-fn a_console_that_nobody_reads_any_more_does_not_end_the_program() {
+fn a_closed_console_does_not_end_the_program() {
     let folder = Folder::new();
     let script = "echo ready > ready.$RANK; until [ -e go ]; do sleep 0.05; done; \
                   i=0; while [ $i -lt 1000 ]; do echo line $i; i=$((i+1)); done; echo done > done.$RANK";
@@ -62,9 +62,9 @@ fn a_console_that_nobody_reads_any_more_does_not_end_the_program() {
 }
 
 /// Killed when it is dropped.
-struct Unread(Child);
+struct UnreadLauncher(Child);
 
-impl Drop for Unread {
+impl Drop for UnreadLauncher {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -72,20 +72,20 @@ impl Drop for Unread {
 }
 
 #[test]
-fn a_launcher_whose_log_nobody_reads_ends_its_processes_when_it_is_told_to() {
+fn a_terminated_launcher_with_an_unread_log_ends_its_processes() {
     let folder = Folder::new();
-    // The pipe that both share holds no more than 64 KiB, so that the process waits in the middle of its last words.
+    // The pipe that both share holds no more than 64 KiB, so the process blocks in the middle of its last output.
     let script = "head -c 60000 /dev/zero >&2; echo $$ > full; head -c 200000 /dev/zero >&2";
     let mut command = launch(&folder, ["--standalone", "sh", "-c", script]);
-    let mut launcher = Unread(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut launcher = UnreadLauncher(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
     let worker = folder.await_lines("full", 1)[0].clone();
     kill(Pid::from_raw(launcher.0.id().cast_signed()), Signal::SIGTERM).unwrap();
     await_gone(&worker);
-    let mut said = Vec::new();
-    launcher.0.stderr.take().unwrap().read_to_end(&mut said).unwrap();
+    let mut output = Vec::new();
+    launcher.0.stderr.take().unwrap().read_to_end(&mut output).unwrap();
     assert_eq!(launcher.0.wait().unwrap().code(), Some(130));
-    let said = String::from_utf8(said).unwrap();
-    for told in ["another signal kills them", "ended by SIGTERM"] {
-        assert!(said.contains(told), "{told}");
+    let output = String::from_utf8(output).unwrap();
+    for message in ["another signal kills them", "ended by SIGTERM"] {
+        assert!(output.contains(message), "{message}");
     }
 }

@@ -1,10 +1,10 @@
-//! Whose batch is to blame when a program fails in a world that ends with it.
+//! Tests which worker's batch is blamed when a program fails and its world ends.
 
 use super::folder::WAIT;
 use super::job::Job;
 use super::launcher::{Launcher, end_well};
 
-/// A node of this name. Its first worker leases a batch by way of the test, which reads who it is.
+/// A node of this name. Its first worker leases a batch through the test, which learns its identity.
 fn pod(job: &Job, name: &str, processes: &str, script: &str) -> Launcher {
     let who = r#"printf '"worker":"%s","incarnation":%s\n' $FLEXOR_WORKER $FLEXOR_INCARNATION"#;
     let script =
@@ -14,13 +14,14 @@ fn pod(job: &Job, name: &str, processes: &str, script: &str) -> Launcher {
 }
 
 #[test]
-fn the_worker_that_failed_first_is_to_blame_though_others_of_its_node_take_their_time() {
+fn the_first_failed_worker_is_blamed_although_others_of_its_node_end_slowly() {
     let job = Job::start("2", "1");
     job.post("/api/datasets", r#"{"name":"numbers","records":2,"batch":1}"#);
     let slow = format!("trap 'echo > asked; sleep 3; exit 0' TERM; echo > waits; {WAIT}");
     let fails = "until [ -e leased ] && [ -e waits ]; do sleep 0.05; done; exit 3";
     let cause = pod(&job, "cause", "2", &format!("if [ $LOCAL_RANK = 1 ]; then {slow}; fi; {fails}"));
-    // It fails of the lost peer, and is told of first, unless the cause is told of before its node has ended.
+    // It fails because of the lost peer, and its failure would be reported first if the cause were reported only after
+    // its node's end.
     let victim = pod(&job, "victim", "1", "until [ -e asked ]; do sleep 0.05; done; exit 4");
     for name in ["cause", "victim"] {
         let who = &job.folder.await_lines(name, 1)[0];

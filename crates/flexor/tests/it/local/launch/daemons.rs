@@ -1,11 +1,11 @@
-//! Programs that leave processes behind: nothing outlives a launch.
+//! Tests programs that leave processes behind: no process outlives a launch.
 
 use nix::sys::signal::Signal;
 
 use super::folder::{Folder, WAIT};
 use super::launcher::{alone, await_gone, standalone};
 
-/// A process in a session of its own whose parent is gone. It ends by itself some time, should a test fail.
+/// A process in a session of its own whose parent has exited. It ends by itself after some time, in case a test fails.
 const DAEMON: &str = "setsid sh -c 'sleep 200 & echo $! >> daemons' </dev/null >/dev/null 2>&1";
 
 #[test]
@@ -30,7 +30,7 @@ fn daemons_of_a_failed_attempt_are_gone_before_the_next_begins() {
 }
 
 #[test]
-fn daemons_are_gone_when_the_launcher_is_told_to_end() {
+fn daemons_end_with_a_terminated_launcher() {
     let folder = Folder::new();
     let script = format!("{DAEMON}; {WAIT}");
     let launcher = alone(&folder, &[], &script);

@@ -1,32 +1,32 @@
-//! How jobs end: not everybody at the same time, and not always everybody.
+//! Tests how jobs end when nodes finish at different times or are lost.
 
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::super::faults::waiting::{eventually, throughout};
+use super::super::faults::deadline::{eventually, throughout};
 use super::folder::{Folder, WAIT};
 use super::job::Job;
 use super::launcher::{Launcher, end_well, launch, standalone};
 use super::worlds::free_port;
 
 #[test]
-fn nodes_that_finish_at_different_times_all_end_well_and_nobody_is_started_again() {
+fn nodes_that_finish_at_different_times_all_succeed_without_a_restart() {
     let job = Job::start("3", "0");
     let quick = "echo start >> starts; echo quick >> ends";
     let slow = format!("echo start >> starts; {WAIT}; echo slow >> ends");
     let mut nodes = [job.node(2, quick), job.node(1, &slow), job.node(1, quick)];
     job.folder.await_lines("ends", 3);
-    // The world is still at work: who has finished waits.
+    // The world is still running: finished nodes wait.
     throughout(Duration::from_secs(1), || assert!(nodes.iter_mut().all(Launcher::is_running)));
     job.folder.let_go();
     end_well(nodes);
-    assert_eq!(job.folder.lines("starts").len(), 4, "everybody was started once");
+    assert_eq!(job.folder.lines("starts").len(), 4, "each process was started once");
     assert_eq!(job.folder.lines("ends").len(), 4);
 }
 
 #[test]
-fn those_who_have_finished_end_well_when_the_last_one_is_lost() {
+fn finished_nodes_succeed_when_the_last_one_is_lost() {
     let job = Job::start("2:3", "0");
     let quick = "echo start >> starts; echo quick >> ends";
     let slow = format!("echo start >> starts; {WAIT}");
@@ -37,11 +37,11 @@ fn those_who_have_finished_end_well_when_the_last_one_is_lost() {
     eventually("two finished nodes", || (job.master.log().matches("finished run=").count() == 2).then_some(()));
     lost.signal(Signal::SIGKILL);
     end_well([a, b]);
-    assert_eq!(job.folder.lines("starts").len(), 3, "nobody was started again");
+    assert_eq!(job.folder.lines("starts").len(), 3, "no process was restarted");
 }
 
 #[test]
-fn who_has_finished_starts_again_when_the_program_fails_elsewhere() {
+fn a_finished_node_restarts_when_the_program_fails_on_another() {
     let job = Job::start("2", "1");
     let quick = job.node(1, "echo start >> starts; echo quick >> ends");
     let failing = job.node(1, "[ -e failed ] && exit 0; until [ -e ends ]; do sleep 0.05; done; echo > failed; exit 1");
@@ -59,7 +59,7 @@ fn a_process_that_fails_after_others_of_its_node_have_finished_starts_all_again(
 }
 
 #[test]
-fn who_comes_after_the_end_starts_nothing() {
+fn a_node_that_joins_after_the_end_starts_nothing() {
     let job = Job::start("1", "0");
     job.node(1, "true").wait_for(0);
     let late = job.node(1, "echo started").wait_for(0);
@@ -67,7 +67,7 @@ fn who_comes_after_the_end_starts_nothing() {
 }
 
 #[test]
-fn a_node_that_nobody_joins_gives_up_when_its_time_is_up() {
+fn a_node_that_stays_alone_gives_up_after_its_timeout() {
     let job = Job::start("2", "0");
     let args = ["--rdzv-conf=join_timeout=4", "sh", "-c", "echo started"];
     let ended = Launcher::start(job.command().args(args)).wait_for(3);
@@ -80,7 +80,7 @@ fn a_node_that_nobody_joins_gives_up_when_its_time_is_up() {
 }
 
 #[test]
-fn a_node_that_found_no_master_says_so_when_its_time_is_up() {
+fn a_node_without_a_master_reports_it_after_its_timeout() {
     let folder = Folder::new();
     let endpoint = format!("127.0.0.1:{}", free_port());
     let args = ["--rdzv-backend=c10d", "--rdzv-endpoint", &endpoint, "--rdzv-conf=join_timeout=1", "true"];

@@ -1,4 +1,4 @@
-//! What a program finds in its environment.
+//! Tests the environment of a launched program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -8,7 +8,7 @@ use super::launcher::{Launcher, launch};
 
 type Environment = BTreeMap<String, String>;
 
-/// What each process of a launch finds, by rank.
+/// The environment of each process of a launch, by rank.
 fn environments(folder: &Folder, options: &[&str], change: impl FnOnce(&mut Command)) -> Vec<Environment> {
     let mut command = launch(folder, options.iter().chain(&["sh", "-c", "env > environment.$RANK"]));
     change(&mut command);
@@ -63,7 +63,7 @@ fn every_process_finds_torchruns_variables() {
 }
 
 #[test]
-fn what_the_user_has_set_stays() {
+fn variables_set_by_the_user_stay() {
     let folder = Folder::new();
     let found = environments(&folder, &["--standalone", "--nproc-per-node=2"], |command| {
         command.env("OMP_NUM_THREADS", "7").env("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0");
@@ -124,7 +124,7 @@ fn a_python_script_or_module_is_run_with_the_python_that_is_named() {
 }
 
 #[test]
-fn a_long_path_for_temporary_files_stops_nobody() {
+fn a_long_path_for_temporary_files_is_accepted() {
     let folder = Folder::new();
     let long = folder.path().join("x".repeat(120));
     std::fs::create_dir(&long).unwrap();

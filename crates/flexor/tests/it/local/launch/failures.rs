@@ -1,4 +1,4 @@
-//! Programs that fail: started again as often as is allowed, everywhere at once.
+//! Tests failing programs: the launchers restart all workers up to the limit.
 
 use super::folder::{Folder, WAIT};
 use super::job::Job;
@@ -15,7 +15,7 @@ fn a_program_that_fails_once_is_started_again_and_ends_well() {
 #[test]
 fn when_one_process_fails_all_are_started_again() {
     let folder = Folder::new();
-    // Rank 1 fails when rank 0 is at work, which would go on for ever.
+    // Rank 1 fails while rank 0 runs; rank 0 would run for ever.
     let script = format!(
         "echo $RANK $TORCHELASTIC_RESTART_COUNT >> starts; case $RANK$TORCHELASTIC_RESTART_COUNT in \
          10) until grep -q '^0' starts; do sleep 0.05; done; exit 3;; 00) {WAIT};; esac"
@@ -28,7 +28,7 @@ fn when_one_process_fails_all_are_started_again() {
 }
 
 #[test]
-fn when_a_process_fails_on_one_node_those_of_the_others_are_started_again() {
+fn a_failed_process_on_one_node_restarts_those_of_the_others() {
     let job = Job::start("2", "3");
     let script =
         format!("echo $FLEXOR_INCARNATION $TORCHELASTIC_RESTART_COUNT >> starts; [ -e failed ] && exit 0; {WAIT}");
@@ -39,20 +39,20 @@ fn when_a_process_fails_on_one_node_those_of_the_others_are_started_again() {
     let starts = job.folder.lines("starts");
     let last = starts.last().unwrap();
     assert_eq!(starts.iter().filter(|start| *start == last).count(), 2, "both are in the last world: {starts:?}");
-    assert!(last.ends_with(" 1"), "everybody counts the failures of all: {starts:?}");
+    assert!(last.ends_with(" 1"), "each process sees the failures of all: {starts:?}");
     assert_eq!(job.run()["programFailures"], 1, "{}", job.run());
 }
 
 #[test]
-fn a_program_that_always_fails_is_tried_as_often_as_is_allowed() {
+fn a_program_that_always_fails_is_restarted_up_to_the_limit() {
     for (allowed, starts) in [("0", 1), ("2", 3)] {
         let folder = Folder::new();
         let ended = standalone(&folder, &["--max-restarts", allowed], "echo start; exit 3");
         assert_eq!((ended.code, ended.stdout.matches("start").count()), (Some(1), starts), "{}", ended.stderr);
         assert!(ended.stderr.contains("RestartsExhausted"), "{}", ended.stderr);
         for failure in 1..starts {
-            let told = format!("failed at rank 0 (failure {failure} of {allowed} that are forgiven)");
-            assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+            let message = format!("failed at rank 0 (failure {failure} of {allowed} that are forgiven)");
+            assert!(ended.stderr.contains(&message), "{}", ended.stderr);
         }
     }
 }
@@ -82,7 +82,7 @@ fn a_program_that_always_fails_on_one_node_ends_them_all_with_1() {
 }
 
 #[test]
-fn who_comes_when_the_run_is_closed_is_told_and_starts_nothing() {
+fn a_node_that_joins_a_closed_run_reports_it_and_starts_nothing() {
     let job = Job::start("1", "0");
     job.node(1, "exit 3").wait_for(1);
     let late = job.node(1, "echo started").wait_for(1);
@@ -90,7 +90,7 @@ fn who_comes_when_the_run_is_closed_is_told_and_starts_nothing() {
 }
 
 #[test]
-fn a_program_that_fails_at_once_again_and_again_leaves_nobody_waiting() {
+fn a_crash_looping_program_leaves_no_node_waiting() {
     let job = Job::start("3", "40");
     let nodes = [job.node(1, WAIT), job.node(1, WAIT), job.node(1, "exit 3")];
     for node in nodes {

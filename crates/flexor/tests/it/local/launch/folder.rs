@@ -1,17 +1,16 @@
-//! The folder in which the launchers of a test stand, and through which the test and its programs understand each other.
+//! The working folder of the launchers of a test, through which the test and its programs exchange files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::super::faults::waiting::eventually;
+use super::super::faults::deadline::eventually;
 
-/// A part of a script: waits until the test lets it go. It gives up after a while, so that nothing outlives a test that
-/// failed.
+/// A part of a script: waits for [`Folder::let_go`]. It gives up after a while, so that no process outlives a failed
+/// test.
 pub const WAIT: &str = "n=0; while [ ! -e go ] && [ $n -lt 1500 ]; do sleep 0.1; n=$((n+1)); done";
 
-/// The folder; gone when it is dropped.
 pub struct Folder(TempDir);
 
 impl Folder {
@@ -30,17 +29,17 @@ impl Folder {
         fs::write(self.path().join("go"), "").unwrap();
     }
 
-    /// What a file holds; nothing where there is none.
+    /// The content of a file; empty where there is none.
     pub fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path().join(name)).unwrap_or_default()
     }
 
-    /// The whole lines of a file, in order.
+    /// The complete lines of a file, in order.
     pub fn lines(&self, name: &str) -> Vec<String> {
         self.read(name).split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')).map(str::to_owned).collect()
     }
 
-    /// The lines of a file once there are so many.
+    /// The lines of a file once there are this many.
     pub fn await_lines(&self, name: &str, count: usize) -> Vec<String> {
         eventually(&format!("{count} lines in {name}"), || Some(self.lines(name)).filter(|lines| lines.len() >= count))
     }

@@ -1,4 +1,4 @@
-//! A master with a journal, and launchers at it.
+//! A test job: a master with a journal, and launchers that join it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,13 +7,13 @@ use std::process::Command;
 
 use flexor_model::env;
 
+use super::super::faults::deadline::PATIENCE;
 use super::super::faults::master::{JOB, Master, Ports};
 use super::super::faults::process::server;
-use super::super::faults::waiting::PATIENCE;
 use super::folder::Folder;
 use super::launcher::{Launcher, launch};
 
-/// A job. Its launchers stand in its folder.
+/// A job. Its launchers run in its folder.
 pub struct Job {
     pub master: Master,
     pub folder: Folder,
@@ -22,7 +22,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job with worlds of these sizes, whose program may fail so often.
+    /// A job with worlds of these sizes and this many allowed failures.
     pub fn start(sizes: &'static str, restarts: &'static str) -> Self {
         let folder = Folder::new();
         let master = Master::run(&mut master(&folder, JOB, Ports::free(), sizes, restarts));
@@ -39,30 +39,30 @@ impl Job {
         self.master = Master::run(&mut master(&self.folder, job, self.master.ports, self.sizes, self.restarts));
     }
 
-    /// One more node, of so many processes that run a script.
+    /// Starts one more node with this many processes of a script.
     pub fn node(&self, processes: usize, script: &str) -> Launcher {
         let processes = processes.to_string();
         Launcher::start(self.command().args(["--nproc-per-node", &processes, "sh", "-c", script]))
     }
 
-    /// What starts a node, but for its own options and its program.
+    /// The command of a node, without its own options and its program.
     pub fn command(&self) -> Command {
         self.command_for(&["--rdzv-id", JOB])
     }
 
-    /// The same, with what it is told of its job.
+    /// The same, with these options for the job.
     pub fn command_for(&self, job: &[&str]) -> Command {
         let endpoint = self.master.ports.grpc.to_string();
-        let place = ["--nnodes", self.sizes, "--rdzv-backend=c10d", "--rdzv-endpoint", &endpoint];
-        launch(&self.folder, place.iter().chain(job))
+        let rendezvous = ["--nnodes", self.sizes, "--rdzv-backend=c10d", "--rdzv-endpoint", &endpoint];
+        launch(&self.folder, rendezvous.iter().chain(job))
     }
 
-    /// Tells the master how many nodes will come.
+    /// Sets the number of expected nodes at the master.
     pub fn expect(&self, nodes: usize) {
         self.post("/api/expected", &format!(r#"{{"nodes":{nodes}}}"#));
     }
 
-    /// Asks the master for something; what it answers.
+    /// A POST to the master; returns its answer.
     pub fn post(&self, path: &str, body: &str) -> String {
         let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json");
         let mut socket = TcpStream::connect(self.master.ports.grpc).unwrap();
@@ -74,12 +74,12 @@ impl Job {
         answer
     }
 
-    /// The file that names the faults which the master suffers.
+    /// The file that names the faults for the master to inject into itself.
     pub fn faults(&self) -> PathBuf {
         faults(&self.folder)
     }
 
-    /// The state of its run, as `/api/status` tells it.
+    /// The state of its run, from `/api/status`.
     pub fn run(&self) -> serde_json::Value {
         self.master.status()["runs"][0].clone()
     }

@@ -1,11 +1,11 @@
-//! Jobs at one address are not mixed: who was told which job is its own takes part in no other.
+//! Tests that jobs at one address stay separate: a launcher with a job name joins no other job.
 
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use super::super::faults::deadline::{eventually, throughout};
 use super::super::faults::master::JOB;
-use super::super::faults::waiting::{eventually, throughout};
 use super::folder::{Folder, WAIT};
 use super::job::Job;
 use super::launcher::{Launcher, end_well, launch};
@@ -15,10 +15,10 @@ use super::worlds::free_port;
 fn a_node_of_another_job_is_refused_and_starts_nothing() {
     let job = Job::start("1", "0");
     let run = ["sh", "-c", "echo started"];
-    let mut said = job.command_for(&["--rdzv-id=beta"]);
+    let mut by_option = job.command_for(&["--rdzv-id=beta"]);
     let mut set = job.command_for(&[]);
     set.env("PET_RDZV_ID", "beta");
-    for command in [&mut said, &mut set] {
+    for command in [&mut by_option, &mut set] {
         let ended = Launcher::start(command.args(run)).wait_for(1);
         assert_eq!(ended.stdout, "", "{}", ended.stderr);
         let lines: Vec<&str> = ended.stderr.lines().collect();
@@ -40,14 +40,15 @@ fn any_text_names_the_job_of_a_node_that_serves() {
     let folder = Folder::new();
     let endpoint = format!("127.0.0.1:{}", free_port());
     let node = |conf: &str| {
-        let place = ["--nnodes=2", "--rdzv-backend=c10d", "--rdzv-id=My run #1", "--rdzv-endpoint", &endpoint, conf];
-        Launcher::start(launch(&folder, place).arg("true"))
+        let rendezvous =
+            ["--nnodes=2", "--rdzv-backend=c10d", "--rdzv-id=My run #1", "--rdzv-endpoint", &endpoint, conf];
+        Launcher::start(launch(&folder, rendezvous).arg("true"))
     };
     end_well([node("--rdzv-conf=is_host=true"), node("--rdzv-conf=is_host=false")]);
 }
 
 #[test]
-fn workers_go_on_when_another_job_has_taken_their_masters_place() {
+fn workers_continue_when_a_master_of_another_job_takes_the_address() {
     let mut job = Job::start("1", "0");
     let script = format!("echo started; {WAIT}");
     let mut command = job.command_for(&[]);

@@ -1,4 +1,4 @@
-//! One `flexor launch` in a process, owned by the test.
+//! One `flexor launch` process owned by the test.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::super::faults::deadline::{PATIENCE, eventually};
 use super::super::faults::process::server;
-use super::super::faults::waiting::{PATIENCE, eventually};
 use super::folder::Folder;
 
-/// `flexor launch` in a folder, with nothing in its environment that would change what it does.
+/// `flexor launch` in a folder, without environment variables that would change its behaviour.
 pub fn launch<S: AsRef<OsStr>>(folder: &Folder, args: impl IntoIterator<Item = S>) -> Command {
     let mut command = server(&["launch"]);
     let ours = ["PET_", "TORCH", "OMP_", "POD_NAME", "RANK", "WORLD_SIZE", "MASTER_", "PYTHON_EXEC"];
@@ -23,7 +23,7 @@ pub fn launch<S: AsRef<OsStr>>(folder: &Folder, args: impl IntoIterator<Item = S
             command.env_remove(name);
         }
     }
-    // What a launch leaves behind is in the folder, too.
+    // The leftovers of a launch are then in the folder, too.
     command.args(args).current_dir(folder.path()).env("TMPDIR", folder.path());
     command
 }
@@ -34,7 +34,7 @@ pub fn alone(folder: &Folder, options: &[&str], script: &str) -> Launcher {
 }
 
 /// A launch of one machine, to its end.
-pub fn standalone(folder: &Folder, options: &[&str], script: &str) -> Ended {
+pub fn standalone(folder: &Folder, options: &[&str], script: &str) -> LauncherOutput {
     alone(folder, options, script).wait()
 }
 
@@ -46,9 +46,8 @@ pub struct Launcher {
     patience: Duration,
 }
 
-/// What a launcher has printed, and how it ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct LauncherOutput {
     /// Its exit code; none where a signal ended it.
     pub code: Option<i32>,
     pub stdout: String,
@@ -63,7 +62,7 @@ impl Launcher {
         Self { child, stdout, stderr, patience: PATIENCE }
     }
 
-    /// Whatever is awaited of it may take so long: for programs that need time to start.
+    /// Sets the deadline of every wait, for programs with a slow start.
     pub fn patient(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -77,32 +76,32 @@ impl Launcher {
         kill(self.id(), signal).unwrap();
     }
 
-    /// What it and its workers have printed so far.
+    /// Its standard output so far, with that of its workers.
     pub fn stdout(&self) -> String {
         self.stdout.text()
     }
 
-    /// What it and its workers have said so far.
+    /// Its standard error so far, with that of its workers.
     pub fn stderr(&self) -> String {
         self.stderr.text()
     }
 
-    /// Waits until something holds; `what` completes "waited for", and what it has printed is told if it never does.
-    pub fn await_or_tell(&self, what: &str, holds: impl Fn() -> bool) {
+    /// Waits until a condition holds. `what` completes "waited for"; the error contains the output.
+    pub fn await_or_explain(&self, what: &str, holds: impl Fn() -> bool) {
         self.eventually(what, holds);
     }
 
-    /// Waits until its workers have printed something, so often.
+    /// Waits until the standard output contains a text this often.
     pub fn await_stdout(&self, text: &str, times: usize) {
         self.eventually(&format!("{text:?}"), || self.stdout().matches(text).count() >= times);
     }
 
-    /// Waits until it has said something.
+    /// Waits until the standard error contains a text.
     pub fn await_stderr(&self, text: &str) {
         self.await_stderr_times(text, 1);
     }
 
-    /// Waits until it has said something so often.
+    /// Waits until the standard error contains a text this often.
     pub fn await_stderr_times(&self, text: &str, times: usize) {
         self.eventually(&format!("{text:?}"), || self.stderr().matches(text).count() >= times);
     }
@@ -118,15 +117,15 @@ impl Launcher {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
     }
 
-    /// Waits for its end, and for that of its output: what holds that open would be left over.
-    pub fn wait(mut self) -> Ended {
+    /// Waits for its end and for the end of its output: a process that holds the output open would be a leftover.
+    pub fn wait(mut self) -> LauncherOutput {
         self.eventually("the end of its output", || self.stdout.has_ended() && self.stderr.has_ended());
         let code = eventually("the end of a launcher", || self.child.try_wait().unwrap()).code();
-        Ended { code, stdout: self.stdout(), stderr: self.stderr() }
+        LauncherOutput { code, stdout: self.stdout(), stderr: self.stderr() }
     }
 
-    /// Waits for an end with this code; what it had printed.
-    pub fn wait_for(self, code: i32) -> Ended {
+    /// Waits for an exit with this code; returns its output.
+    pub fn wait_for(self, code: i32) -> LauncherOutput {
         let ended = self.wait();
         assert_eq!(ended.code, Some(code), "{}\n{}", ended.stdout, ended.stderr);
         ended
@@ -157,7 +156,7 @@ pub fn end_well(launchers: impl IntoIterator<Item = Launcher>) {
     }
 }
 
-/// A stream that is read as it comes, so that nobody ever waits for a reader.
+/// A stream that a thread reads continuously, so that its writer never blocks.
 struct Stream {
     text: Arc<Mutex<String>>,
     reader: JoinHandle<()>,
@@ -185,7 +184,7 @@ impl Stream {
     }
 }
 
-/// Waits until no process of this id is left but perhaps one that nobody has waited for.
+/// Waits until no process has this id, except perhaps a zombie.
 pub fn await_gone(pid: &str) {
     eventually(&format!("the end of process {pid}"), || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

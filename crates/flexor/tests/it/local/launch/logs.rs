@@ -1,4 +1,4 @@
-//! Where what the processes print goes.
+//! Tests where the output of the processes goes.
 
 use std::path::Path;
 
@@ -18,13 +18,12 @@ fn files(folder: &Folder) -> Vec<String> {
     folder.tree().iter().filter_map(|path| below(path)).collect()
 }
 
-/// What a file of the run holds.
 fn content(folder: &Folder, file: &str) -> String {
     let path = folder.tree().into_iter().find(|path| path.starts_with("logs") && path.ends_with(file)).unwrap();
     folder.read(path.to_str().unwrap())
 }
 
-/// Lines in an order that does not depend on who was first.
+/// Lines in an order that does not depend on timing.
 fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<_> = text.lines().filter(|line| line.contains("out ") || line.contains("err ")).collect();
     lines.sort_unstable();
@@ -64,7 +63,7 @@ fn a_teed_stream_is_in_its_file_and_on_the_console_with_a_prefix() {
     let options = ["--nproc-per-node=2", "--log-dir=logs", "--tee=1", "--role=trainer"];
     let ended = standalone(&folder, &options, BOTH);
     assert_eq!(sorted(&ended.stdout), ["[trainer0]:out 0", "[trainer1]:out 1"]);
-    assert_eq!(sorted(&ended.stderr), ["err 0", "err 1"], "what nobody mentioned stays as it is");
+    assert_eq!(sorted(&ended.stderr), ["err 0", "err 1"], "streams without an option stay unchanged");
     assert_eq!(content(&folder, "0/stdout.log"), "out 0\n", "a file has the program's own bytes");
 }
 

@@ -1,18 +1,18 @@
-//! Masters that are gone: launchers wait for them, and programs do not notice.
+//! Tests lost masters: launchers wait for the next one, and programs run on.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use super::super::faults::deadline::{eventually, throughout};
 use super::super::faults::master::JOB;
-use super::super::faults::waiting::{eventually, throughout};
 use super::folder::WAIT;
 use super::job::Job;
 use super::launcher::{Launcher, end_well};
 
 #[test]
-fn nobody_notices_a_master_that_is_killed_and_started_again() {
+fn no_node_notices_a_master_that_is_killed_and_started_again() {
     let mut job = Job::start("2", "0");
     let script = format!("echo $RANK $TORCHELASTIC_RESTART_COUNT >> starts; {WAIT}");
     let nodes = [job.node(2, &script), job.node(2, &script)];
@@ -26,17 +26,17 @@ fn nobody_notices_a_master_that_is_killed_and_started_again() {
     }
     job.folder.let_go();
     for node in nodes {
-        let said = node.wait_for(0).stderr;
+        let output = node.wait_for(0).stderr;
         for (what, times) in [("dialling again", 2), ("the master is back", 2), ("h2", 0), ("waits for", 0)] {
-            assert_eq!(said.matches(what).count(), times, "{what}: {said}");
+            assert_eq!(output.matches(what).count(), times, "{what}: {output}");
         }
     }
-    assert_eq!(job.folder.lines("starts").len(), 4, "everybody was started once");
+    assert_eq!(job.folder.lines("starts").len(), 4, "each process was started once");
     assert_eq!(job.run()["programFailures"], 0);
 }
 
 #[test]
-fn a_program_that_ends_while_the_master_is_away_has_ended() {
+fn a_program_that_ends_during_an_outage_of_the_master_stays_ended() {
     let mut job = Job::start("2", "0");
     let script = format!("echo start >> starts; {WAIT}; echo end >> ends");
     let nodes = [job.node(1, &script), job.node(1, &script)];
@@ -46,26 +46,26 @@ fn a_program_that_ends_while_the_master_is_away_has_ended() {
     job.folder.await_lines("ends", 2);
     job.start_master_again();
     end_well(nodes);
-    assert_eq!(job.folder.lines("starts").len(), 2, "nobody was started again");
+    assert_eq!(job.folder.lines("starts").len(), 2, "no process was restarted");
 }
 
 #[test]
-fn a_launcher_that_is_told_to_end_does_not_wait_for_a_master_that_is_away() {
+fn a_terminated_launcher_does_not_wait_for_an_unreachable_master() {
     let mut job = Job::start("1", "0");
     let script = format!("trap 'exit 0' TERM; echo start >> starts; {WAIT}");
     let node = job.node(4, &script);
     job.folder.await_lines("starts", 4);
     job.master.end_with(Signal::SIGKILL);
     node.await_stderr("dialling again until a master answers");
-    let told = Instant::now();
+    let signalled_at = Instant::now();
     node.signal(Signal::SIGTERM);
     node.wait_for(130);
-    // A second for the last words, and the workers' own time; the rest is for a busy machine.
-    assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
+    // A second for the last messages, and the workers' grace period; the rest is for a busy machine.
+    assert!(signalled_at.elapsed() < Duration::from_secs(20), "{:?}", signalled_at.elapsed());
 }
 
 #[test]
-fn how_a_worker_ended_is_told_again_until_a_master_has_written_it_down() {
+fn the_end_of_a_worker_is_reported_again_until_a_master_has_journaled_it() {
     let mut job = Job::start("1", "0");
     job.post("/api/datasets", r#"{"name":"numbers","records":1,"batch":1}"#);
     let lease = |who: &str| job.post("/api/datasets/numbers/lease", &format!("{{{who},\"waitMs\":1000}}"));
@@ -78,12 +78,12 @@ fn how_a_worker_ended_is_told_again_until_a_master_has_written_it_down() {
     job.master.await_log("write_error: Some(NoSpace)");
     fs::write(job.folder.path().join("leave"), "").unwrap();
     eventually("a master that cannot write it down", || (job.master.ready().0 == 503).then_some(()));
-    // It has not answered, and goes before it can.
+    // It has not answered, and is killed before it can.
     job.master.end_with(Signal::SIGKILL);
     fs::remove_file(job.faults()).unwrap();
     job.start_master_again();
     let lease = |who: &str| job.post("/api/datasets/numbers/lease", &format!("{{{who},\"waitMs\":1000}}"));
-    // As long as the worker that has it is not known to have ended, nobody else gets the batch.
+    // No other worker gets the batch until the end of its holder is known.
     eventually("the batch for another worker", || {
         lease(r#""worker":"other","incarnation":0"#).contains(r#""batches":"#).then_some(())
     });
@@ -108,14 +108,14 @@ fn a_launcher_waits_for_a_master_that_is_not_there_yet_and_says_so_once() {
     }
 }
 
-/// A master that has nothing of what was written down.
+/// Starts a master without the journal of its predecessor.
 fn start_master_without_memory(job: &mut Job) {
     fs::remove_dir_all(job.folder.path().join(format!("state-{JOB}"))).unwrap();
     job.start_master_again();
 }
 
 #[test]
-fn a_master_that_has_forgotten_everything_costs_no_restart_though_its_rounds_begin_anew() {
+fn a_master_without_its_journal_costs_no_restart_although_its_rounds_start_over() {
     let mut job = Job::start("2", "0");
     let script = format!("echo $TORCHELASTIC_RESTART_COUNT >> starts; {WAIT}");
     let nodes = [job.node(1, &script), job.node(1, &script)];
@@ -132,7 +132,7 @@ fn a_master_that_has_forgotten_everything_costs_no_restart_though_its_rounds_beg
 }
 
 #[test]
-fn a_program_that_has_ended_while_a_master_was_lost_with_all_that_it_knew_has_ended() {
+fn a_program_that_ended_while_the_master_lost_its_journal_stays_ended() {
     let mut job = Job::start("1", "0");
     let node = job.node(1, &format!("echo start >> starts; {WAIT}; echo end >> ends"));
     job.folder.await_lines("starts", 1);
@@ -144,7 +144,7 @@ fn a_program_that_has_ended_while_a_master_was_lost_with_all_that_it_knew_has_en
 }
 
 #[test]
-fn who_has_finished_does_not_wait_for_ever_for_a_master_that_never_comes_back() {
+fn a_finished_launcher_does_not_wait_forever_for_a_lost_master() {
     let mut job = Job::start("1", "0");
     let script = format!("echo start >> starts; {WAIT}");
     let node = Launcher::start(job.command().args(["--rdzv-conf=join_timeout=2", "sh", "-c", &script]));

@@ -1,10 +1,10 @@
-//! What went wrong first: in the table at the end, and in the error file of the launcher.
+//! Tests the report of the first failure: in the table at the end and in the launcher's error file.
 
 use super::folder::{Folder, WAIT};
 use super::job::Job;
 use super::launcher::{Launcher, launch, standalone};
 
-/// Leaves what torch's `@record` leaves, as rank 1, and fails; the others would go on for ever.
+/// Leaves the error file of torch's `@record` as rank 1 and fails; the others would run for ever.
 fn recorded() -> String {
     let report = r#"{"message": {"message": "ValueError: no such digit", "extraInfo": {"py_callstack": "Traceback:\n  in train", "timestamp": "1700000000"}}}"#;
     format!("case $RANK in 1) cat > $TORCHELASTIC_ERROR_FILE <<'END'\n{report}\nEND\nexit 5;; *) {WAIT};; esac")
@@ -17,11 +17,11 @@ fn row<'a>(table: &'a str, name: &str) -> &'a str {
 }
 
 #[test]
-fn the_table_names_who_failed_first_and_its_own_words() {
+fn the_table_names_the_first_failure_and_its_message() {
     let folder = Folder::new();
     let ended = standalone(&folder, &["--nproc-per-node=3", "--max-restarts=1"], &recorded());
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert_eq!(ended.stderr.matches("Root cause (first failure):").count(), 1, "told once: {}", ended.stderr);
+    assert_eq!(ended.stderr.matches("Root cause (first failure):").count(), 1, "reported once: {}", ended.stderr);
     let (_, table) = ended.stderr.split_once("Root cause").unwrap();
     assert_eq!(row(table, "rank"), "1 (local rank 1)");
     assert_eq!(row(table, "message"), "ValueError: no such digit");
@@ -44,7 +44,7 @@ fn the_error_file_of_the_launcher_gets_the_first_failure() {
 }
 
 #[test]
-fn a_process_that_a_signal_ended_is_told_with_the_signal() {
+fn a_process_ended_by_a_signal_is_reported_with_the_signal() {
     let folder = Folder::new();
     let script = format!("case $RANK in 0) kill -KILL $$;; *) {WAIT};; esac");
     let ended = standalone(&folder, &["--nproc-per-node=2", "--max-restarts=0"], &script);
@@ -55,7 +55,7 @@ fn a_process_that_a_signal_ended_is_told_with_the_signal() {
 }
 
 #[test]
-fn a_failure_without_words_says_where_to_look() {
+fn a_failure_without_a_message_says_where_to_look() {
     let folder = Folder::new();
     let ended = standalone(&folder, &["--max-restarts=0"], "echo the real reason >&2; exit 7");
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
@@ -66,7 +66,7 @@ fn a_failure_without_words_says_where_to_look() {
 }
 
 #[test]
-fn a_failure_that_was_made_good_is_not_told_at_the_end() {
+fn a_recovered_failure_is_not_in_the_final_report() {
     let job = Job::start("2", "1");
     let once = job.node(1, &format!("[ $TORCHELASTIC_RESTART_COUNT = 0 ] && exit 3; echo again >> again; {WAIT}"));
     let fails = "until [ -e again ]; do sleep 0.05; done; exit 4";
@@ -87,7 +87,7 @@ fn a_run_that_ends_well_leaves_no_error_file_of_the_launcher() {
 }
 
 #[test]
-fn who_waits_in_vain_for_a_world_after_a_failure_tells_of_it() {
+fn a_launcher_whose_world_never_forms_reports_the_earlier_failure() {
     let job = Job::start("2", "1");
     let script = "until [ -e other ]; do sleep 0.05; done; exit 3";
     let waiting = Launcher::start(job.command().args(["--rdzv-conf=join_timeout=3", "sh", "-c", script]));

@@ -1,18 +1,18 @@
-//! Launchers that are told to end.
+//! Tests launchers that get SIGINT or SIGTERM.
 
 use nix::sys::signal::Signal;
 
-use super::super::faults::waiting::eventually;
+use super::super::faults::deadline::eventually;
 use super::folder::{Folder, WAIT};
 use super::job::Job;
 use super::launcher::{Launcher, alone, await_gone, end_well};
 
-/// Says which signal it got, and ends.
+/// Prints the signal that it got, and ends.
 fn polite() -> String {
     format!("trap 'echo got TERM; exit 0' TERM; trap 'echo got INT; exit 0' INT; echo ready; {WAIT}")
 }
 
-/// Does not end when it is asked to; tells who it is.
+/// Ignores signals, and writes its identity.
 fn stubborn() -> String {
     format!("trap 'echo asked' TERM INT; echo $$ >> stubborn; echo ready; {WAIT}")
 }
@@ -55,11 +55,11 @@ fn a_program_that_does_not_listen_is_killed_when_its_time_is_up() {
 #[test]
 fn a_second_signal_leaves_no_time() {
     let folder = Folder::new();
-    // Nobody would wait that long.
+    // No test would wait that long.
     let launcher = alone(&folder, &["--shutdown-timeout=100000"], &stubborn());
     launcher.await_stdout("ready", 1);
     launcher.signal(Signal::SIGINT);
-    // Signals of one kind that come together are one.
+    // Pending signals of one kind merge into one.
     launcher.await_stdout("asked", 1);
     launcher.signal(Signal::SIGINT);
     launcher.wait_for(130);
@@ -76,7 +76,7 @@ fn a_launcher_that_still_waits_for_others_ends_at_once() {
 }
 
 #[test]
-fn the_others_go_on_without_a_node_that_is_told_to_end() {
+fn the_others_continue_without_a_terminated_node() {
     let job = Job::start("2:3", "0");
     let script = format!("echo $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT >> told; {WAIT}");
     let [leaving, b, c] = [(); 3].map(|()| job.node(1, &script));
@@ -89,7 +89,7 @@ fn the_others_go_on_without_a_node_that_is_told_to_end() {
     assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
 }
 
-/// Ends its workers while another job's master takes the place of its own: it must not even look at it.
+/// Ends its workers while a master of another job takes the address: the launcher must not even contact it.
 fn joins_nothing(job: &mut Job, launcher: Launcher) {
     job.master.end_with(Signal::SIGKILL);
     launcher.signal(Signal::SIGINT);
@@ -101,7 +101,7 @@ fn joins_nothing(job: &mut Job, launcher: Launcher) {
 }
 
 #[test]
-fn a_launcher_that_is_told_to_end_joins_nothing_however_long_its_workers_take() {
+fn a_terminated_launcher_joins_no_world_however_slowly_its_workers_end() {
     let mut job = Job::start("1", "0");
     let slow = format!("trap 'echo asked; sleep 3; exit 0' INT; echo ready; {WAIT}");
     let node = Launcher::start(job.command_for(&[]).args(["sh", "-c", &slow]));
@@ -110,7 +110,7 @@ fn a_launcher_that_is_told_to_end_joins_nothing_however_long_its_workers_take() 
 }
 
 #[test]
-fn a_launcher_that_is_told_to_end_while_its_workers_end_for_a_change_joins_nothing() {
+fn a_launcher_terminated_during_a_world_change_joins_no_world() {
     let job = Job::start("1:2", "0");
     job.expect(1);
     let slow = format!("trap 'echo asked; sleep 3; exit 0' TERM; echo ready; {WAIT}");
@@ -124,13 +124,13 @@ fn a_launcher_that_is_told_to_end_while_its_workers_end_for_a_change_joins_nothi
     leaving.signal(Signal::SIGINT);
     let ended = leaving.wait_for(130);
     assert_eq!(ended.stdout.matches("ready").count(), 1, "{}", ended.stdout);
-    assert_eq!(job.folder.await_lines("sizes", 1), ["1"], "nobody was in a world with it");
+    assert_eq!(job.folder.await_lines("sizes", 1), ["1"], "no node was in a world with it");
     job.folder.let_go();
     end_well([staying]);
 }
 
 #[test]
-fn a_first_signal_leaves_workers_that_end_for_a_change_the_time_that_they_have() {
+fn a_first_signal_keeps_the_grace_period_of_workers_that_end_for_a_world_change() {
     let job = Job::start("1:2", "0");
     job.expect(1);
     let saving = format!("trap 'echo asked; sleep 2; echo saved; exit 0' TERM INT; echo ready; {WAIT}");
@@ -149,7 +149,7 @@ fn a_first_signal_leaves_workers_that_end_for_a_change_the_time_that_they_have()
 }
 
 #[test]
-fn a_second_signal_kills_workers_that_end_for_a_change() {
+fn a_second_signal_kills_workers_that_end_for_a_world_change() {
     let job = Job::start("1:2", "0");
     job.expect(1);
     let leaving = Launcher::start(job.command().args(["--shutdown-timeout=100000", "sh", "-c", &stubborn()]));

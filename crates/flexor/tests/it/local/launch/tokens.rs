@@ -1,11 +1,11 @@
-//! The masters that launchers bring along let nobody in who does not have the job's token.
+//! Tests that the masters which launchers start refuse clients without the job's token.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 
+use super::super::faults::deadline::eventually;
 use super::super::faults::http;
-use super::super::faults::waiting::eventually;
 use super::folder::{Folder, WAIT};
 use super::launcher::{Launcher, alone, end_well, launch};
 
@@ -55,9 +55,9 @@ fn a_launch_of_one_machine_has_a_token_of_its_own_that_its_processes_know() {
     let folder = Folder::new();
     let script = format!("echo $FLEXOR_MASTER $FLEXOR_TOKEN_FILE >> told; {WAIT}");
     let launcher = alone(&folder, &["--nproc-per-node=2"], &script);
-    let told = folder.await_lines("told", 2);
-    let (address, file) = told[0].split_once(' ').unwrap();
-    assert_eq!(told[0], told[1]);
+    let reported = folder.await_lines("told", 2);
+    let (address, file) = reported[0].split_once(' ').unwrap();
+    assert_eq!(reported[0], reported[1]);
     assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
     let address = address.parse().unwrap();
     let token = fs::read_to_string(file).unwrap();

@@ -1,18 +1,18 @@
-//! What a newcomer is told: the help, and what is wrong with a command line before anything is started.
+//! Tests the help, and refused command lines: nothing starts.
 
 use std::fmt::Write as _;
 
 use super::super::faults::process::server;
 use super::folder::Folder;
-use super::launcher::{Ended, Launcher, launch, standalone};
+use super::launcher::{Launcher, LauncherOutput, launch, standalone};
 
-fn run(args: &str) -> Ended {
+fn run(args: &str) -> LauncherOutput {
     let folder = Folder::new();
     Launcher::start(&mut launch(&folder, args.split_whitespace())).wait()
 }
 
 #[test]
-fn help_tells_every_option_what_it_does() {
+fn help_describes_every_option() {
     let ended = run("--help");
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     let asked = server(&["help", "launch"]).output().unwrap();
@@ -21,7 +21,7 @@ fn help_tells_every_option_what_it_does() {
 }
 
 #[test]
-fn a_wrong_command_line_ends_with_2_and_what_to_write_instead() {
+fn a_wrong_command_line_exits_with_2_and_a_remedy() {
     let lines = [
         "",
         "--standalone",
@@ -45,18 +45,18 @@ fn a_wrong_command_line_ends_with_2_and_what_to_write_instead() {
         "--standalone --network-check ./program",
         "--standalone --save_at_breakpoint ./program",
     ];
-    let mut told = String::new();
+    let mut message = String::new();
     for line in lines {
         let ended = run(line);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{line}: {}", ended.stderr);
-        let said = ended.stderr.strip_suffix("flexor launch --help tells what there is\n").unwrap();
-        let _ = write!(told, "$ flexor launch {line}\n{said}\n");
+        let printed = ended.stderr.strip_suffix("flexor launch --help tells what there is\n").unwrap();
+        let _ = write!(message, "$ flexor launch {line}\n{printed}\n");
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(message);
 }
 
 #[test]
-fn an_option_without_effect_is_told_and_the_program_runs() {
+fn an_option_without_effect_is_reported_and_the_program_runs() {
     let folder = Folder::new();
     let ended = standalone(&folder, &["--monitor-interval=1", "--start-method=fork"], "echo ran");
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ran\n"), "{}", ended.stderr);
@@ -67,14 +67,14 @@ fn an_option_without_effect_is_told_and_the_program_runs() {
 
 #[test]
 fn a_program_that_is_not_there_is_named_and_never_tried_again() {
-    for (program, told) in [
+    for (program, message) in [
         ("no-such-program", "no command 'no-such-program'"),
         ("./no-such-program", "'./no-such-program'"),
         ("/", "'/' is a folder, not a program"),
     ] {
         let ended = run(&format!("--standalone --max-restarts=3 {program}"));
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-        assert_eq!(ended.stderr.matches(told).count(), 1, "{}", ended.stderr);
+        assert_eq!(ended.stderr.matches(message).count(), 1, "{}", ended.stderr);
         assert!(!ended.stderr.contains("started") && !ended.stderr.contains("WARN"), "{}", ended.stderr);
     }
 }
@@ -101,29 +101,29 @@ fn a_log_folder_that_cannot_be_made_is_named() {
 }
 
 #[test]
-fn where_files_are_is_told_at_the_start() {
+fn the_paths_of_log_files_are_printed_at_the_start() {
     let folder = Folder::new();
     let ended = standalone(&folder, &["--redirects=3"], "echo hidden");
-    let told = ended.stderr.lines().find_map(|line| line.split_once("to files in ")).unwrap_or_default().1;
-    let file = std::path::Path::new(told).join("attempt_0/0/stdout.log");
+    let message = ended.stderr.lines().find_map(|line| line.split_once("to files in ")).unwrap_or_default().1;
+    let file = std::path::Path::new(message).join("attempt_0/0/stdout.log");
     assert_eq!(std::fs::read_to_string(file).unwrap_or_default(), "hidden\n", "{}", ended.stderr);
     let plain = standalone(&folder, &[], "echo seen");
     assert!(!plain.stderr.contains("to files in"), "{}", plain.stderr);
 }
 
 #[test]
-fn a_node_that_cannot_serve_says_what_else_to_do() {
+fn a_node_that_cannot_serve_names_the_alternative() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let ended = run(&format!("--nnodes=2 --node-rank=0 --master-port={port} true"));
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    for told in ["Address already in use", "another port", "--rdzv-endpoint"] {
-        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    for message in ["Address already in use", "another port", "--rdzv-endpoint"] {
+        assert!(ended.stderr.contains(message), "{}", ended.stderr);
     }
 }
 
 #[test]
-fn a_wish_for_logs_that_cannot_be_read_is_told_and_the_usual_is_logged() {
+fn an_invalid_log_filter_is_reported_and_the_default_applies() {
     let folder = Folder::new();
     let mut command = launch(&folder, ["--standalone", "true"]);
     let ended = Launcher::start(command.env("FLEXOR_LOG", "loud")).wait_for(0);

@@ -1,4 +1,4 @@
-//! Several launchers at one master: who has which rank, and the store that they share.
+//! Tests several launchers at one master: their ranks, and the store that they share.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
@@ -11,29 +11,33 @@ use super::launcher::{Launcher, end_well, launch};
 
 const TELL: &str = "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE >> told";
 
-/// The numbers that every process has told, by rank.
-fn told(folder: &Folder) -> Vec<Vec<usize>> {
+/// The numbers that every process has written, by rank.
+fn reports(folder: &Folder) -> Vec<Vec<usize>> {
     let numbers = |line: String| line.split(' ').map(|number| number.parse().unwrap()).collect();
-    let mut told: Vec<Vec<usize>> = folder.lines("told").into_iter().map(numbers).collect();
-    told.sort();
-    told
+    let mut reports: Vec<Vec<usize>> = folder.lines("told").into_iter().map(numbers).collect();
+    reports.sort();
+    reports
 }
 
 /// Checks that nodes of these sizes number their processes without a gap.
-fn assert_numbered(told: &[Vec<usize>], mut sizes: Vec<usize>) {
+fn assert_numbered(reports: &[Vec<usize>], mut sizes: Vec<usize>) {
     let (processes, nodes) = (sizes.iter().sum::<usize>(), sizes.len());
-    assert_eq!(told.len(), processes, "every process was started once: {told:?}");
-    for (rank, line) in told.iter().enumerate() {
+    assert_eq!(reports.len(), processes, "every process was started once: {reports:?}");
+    for (rank, line) in reports.iter().enumerate() {
         let [own, world, local, local_world, group, groups] = line[..] else { panic!("{line:?}") };
-        assert_eq!((own, world, groups), (rank, processes, nodes), "{told:?}");
-        assert!(local < local_world && group < nodes, "{told:?}");
+        assert_eq!((own, world, groups), (rank, processes, nodes), "{reports:?}");
+        assert!(local < local_world && group < nodes, "{reports:?}");
         let first = rank - local;
-        assert_eq!((told[first][2], told[first][4]), (0, group), "processes of a node stand together: {told:?}");
+        assert_eq!(
+            (reports[first][2], reports[first][4]),
+            (0, group),
+            "processes of a node stand together: {reports:?}"
+        );
     }
-    let mut seen: Vec<usize> = told.iter().filter(|line| line[2] == 0).map(|line| line[3]).collect();
+    let mut seen: Vec<usize> = reports.iter().filter(|line| line[2] == 0).map(|line| line[3]).collect();
     seen.sort_unstable();
     sizes.sort_unstable();
-    assert_eq!(seen, sizes, "each node has as many as it was told");
+    assert_eq!(seen, sizes, "each node has its number of processes");
 }
 
 #[test]
@@ -41,7 +45,7 @@ fn two_nodes_of_two_processes_are_one_world() {
     let job = Job::start("2", "0");
     let nodes = [job.node(2, TELL), job.node(2, TELL)];
     end_well(nodes);
-    assert_numbered(&told(&job.folder), vec![2, 2]);
+    assert_numbered(&reports(&job.folder), vec![2, 2]);
 }
 
 #[test]
@@ -49,7 +53,7 @@ fn three_nodes_of_different_sizes_are_one_world() {
     let job = Job::start("3", "0");
     let nodes = [1, 3, 2].map(|processes| job.node(processes, TELL));
     end_well(nodes);
-    assert_numbered(&told(&job.folder), vec![1, 2, 3]);
+    assert_numbered(&reports(&job.folder), vec![1, 2, 3]);
 }
 
 /// Two nodes without a master of their own, each with these options after the common ones.
@@ -63,7 +67,7 @@ fn without_a_master(common: &[&str], own: [&[&str]; 2]) -> Folder {
     folder
 }
 
-/// A port that nobody has at the moment.
+/// A port that is free at the moment.
 pub fn free_port() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
 }
@@ -73,21 +77,21 @@ fn the_node_of_rank_0_serves_a_static_rendezvous() {
     let port = free_port();
     let common = ["--master-addr=127.0.0.1", "--master-port", &port];
     let folder = without_a_master(&common, [&["--node-rank=1"], &["--node-rank=0"]]);
-    assert_numbered(&told(&folder), vec![2, 2]);
+    assert_numbered(&reports(&folder), vec![2, 2]);
 }
 
 #[test]
-fn a_node_that_is_told_to_serves_an_elastic_rendezvous() {
+fn a_node_serves_an_elastic_rendezvous_on_request() {
     let endpoint = format!("127.0.0.1:{}", free_port());
     let common = ["--rdzv-backend=c10d", "--rdzv-endpoint", &endpoint];
     let folder = without_a_master(&common, [&["--rdzv-conf=is_host=true"], &["--rdzv-conf=is_host=false"]]);
-    assert_numbered(&told(&folder), vec![2, 2]);
+    assert_numbered(&reports(&folder), vec![2, 2]);
 }
 
 #[test]
 fn the_nodes_of_a_world_share_a_store_and_the_next_world_begins_with_an_empty_one() {
     let job = Job::start("2", "3");
-    // The first world fails when it is told to; the second ends well.
+    // The first world fails on request; the second succeeds.
     let script = format!(
         "echo $TORCHELASTIC_RUN_ID $FLEXOR_INCARNATION $MASTER_ADDR:$MASTER_PORT >> stores; \
          if [ ! -e fail ]; then n=0; while [ ! -e fail ] && [ $n -lt 1500 ]; do sleep 0.1; n=$((n+1)); done; \
@@ -112,10 +116,10 @@ fn the_nodes_of_a_world_share_a_store_and_the_next_world_begins_with_an_empty_on
 }
 
 #[test]
-fn a_newcomer_restarts_the_others_and_costs_nothing() {
+fn a_newcomer_restarts_the_others_without_a_charge() {
     let job = Job::start("1:2", "0");
     let script = format!("echo $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT >> told; {WAIT}");
-    // Otherwise it would wait a while for a second one.
+    // Otherwise it would wait for a second node.
     job.expect(1);
     let first = job.node(1, &script);
     assert_eq!(job.folder.await_lines("told", 1), ["1 0"]);
@@ -128,7 +132,7 @@ fn a_newcomer_restarts_the_others_and_costs_nothing() {
 }
 
 #[test]
-fn limits_that_the_master_has_another_mind_about_are_told() {
+fn limits_that_differ_from_those_of_the_master_are_reported() {
     let job = Job::start("1", "2");
     let other = ["--nnodes=1:7", "--max-restarts=5"];
     let script = "echo $TORCHELASTIC_MAX_RESTARTS > restarts";
@@ -141,7 +145,7 @@ fn limits_that_the_master_has_another_mind_about_are_told() {
 }
 
 #[test]
-fn limits_that_are_set_for_torchrun_in_every_pod_are_not_complained_about() {
+fn limits_set_by_the_torchrun_environment_are_not_reported() {
     let job = Job::start("1", "2");
     let mut command = launch(&job.folder, ["--nproc-per-node=1"]);
     let endpoint = job.master.ports.grpc.to_string();

@@ -1,4 +1,4 @@
-//! `flexor run --chaos`: jobs that are harmed on purpose end well, and what was done to them can be done again.
+//! Tests of `flexor run --chaos`: jobs succeed under injected faults, and the recorded faults can be replayed.
 
 mod refusals;
 mod scripts;

@@ -1,4 +1,4 @@
-//! Checkpoints of a job: a disk that is full, one that is damaged, one of another model, and one of another job.
+//! Tests checkpoints of a job: a full disk, a damaged checkpoint, one of another model, and one of another job.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,16 @@ use std::time::{Duration, Instant};
 use flexor_testbed::skip;
 use serde_json::Value;
 
-use super::cluster::Place;
-use super::quickstart::training::{Training, is_settled, latest_checkpoint};
+use super::cluster::Workspace;
+use super::quickstart::running_job::{Training, is_settled, latest_checkpoint};
 use super::quickstart::{PATIENCE, Quickstart};
-use super::steps::{half_way, job, model, trained};
+use super::synchronous::{half_way, job, model, trained};
 use crate::local::faults::process::{inside, server};
 use crate::local::launch::launcher::Launcher;
-use crate::program::Ran;
+use crate::program::ProgramOutput;
 
-/// What `flexor checkpoint` answers in a folder.
-fn checkpoint(place: &Place, words: &[&str]) -> Ran {
-    server(&[&["checkpoint"], words].concat()).current_dir(place.folder.path()).output().unwrap().into()
+fn checkpoint(workspace: &Workspace, words: &[&str]) -> ProgramOutput {
+    server(&[&["checkpoint"], words].concat()).current_dir(workspace.folder.path()).output().unwrap().into()
 }
 
 /// Fills a disk to the last byte.
@@ -35,22 +34,22 @@ fn a_full_disk_leaves_the_checkpoint_before_and_the_next_is_written_when_there_i
     if !nix::unistd::geteuid().is_root() {
         skip!("mounting a small disk needs root");
     }
-    let place = Place::new();
-    let kept = place.folder.path().join("kept");
+    let workspace = Workspace::new();
+    let kept = workspace.folder.path().join("kept");
     fs::create_dir(&kept).unwrap();
     let quickstart =
         Quickstart { checkpoints: Some("{ folder: kept, everySeconds: 1, keep: 2 }"), ..Quickstart::default() };
-    quickstart.write(&place);
-    // The disk is in the mount namespace of the cluster, and gone with it.
+    quickstart.write(&workspace);
+    // The disk is in the mount namespace of the cluster, and disappears with it.
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "--propagation", "private", "sh"]);
     let script = r#"mount -t tmpfs -o size=64m tmpfs "$0" && exec "$@""#;
-    let run = place.command(&["--ephemeral", "job.yaml", "--report", "report"]);
+    let run = workspace.command(&["--ephemeral", "job.yaml", "--report", "report"]);
     let mut command = inside(shell, script, &kept, &run);
-    let run = Launcher::start(command.current_dir(place.folder.path())).patient(PATIENCE);
+    let run = Launcher::start(command.current_dir(workspace.folder.path())).patient(PATIENCE);
     // It is the same process that has made the mount.
     let seen = PathBuf::from(format!("/proc/{}/root{}", run.id(), kept.display()));
-    let training = Training::new(&place, run);
+    let training = Training::new(&workspace, run);
 
     training.no_further_than(quickstart.share(1, 5), "a checkpoint", |status| latest_checkpoint(status) > 0);
     let filler = seen.join("filler");
@@ -62,7 +61,7 @@ fn a_full_disk_leaves_the_checkpoint_before_and_the_next_is_written_when_there_i
     let before = latest_checkpoint(&training.status());
     let accounted = training.accounted();
     training.reaches(accounted + quickstart.share(1, 10));
-    // More attempts come to nothing, and what is left of them is not in the way of the next.
+    // Further attempts fail, and their leftovers do not block the next one.
     let begun = Instant::now();
     let is_later = |_: &Value| begun.elapsed() >= Duration::from_secs(4);
     training.no_further_than(quickstart.share(3, 5), "more attempts", is_later);
@@ -70,8 +69,13 @@ fn a_full_disk_leaves_the_checkpoint_before_and_the_next_is_written_when_there_i
     let left = fs::read_dir(&seen).unwrap().map(|one| one.unwrap().path()).filter(unfinished).count();
     assert!(left <= 2, "{left} attempts are left");
     let shown = seen.to_str().unwrap();
-    let told = checkpoint(&place, &["list", shown, "--verify"]);
-    assert!(told.code == 0 && told.stdout.contains(&format!("\n{before} ")), "{}{}", told.stdout, told.stderr);
+    let message = checkpoint(&workspace, &["list", shown, "--verify"]);
+    assert!(
+        message.code == 0 && message.stdout.contains(&format!("\n{before} ")),
+        "{}{}",
+        message.stdout,
+        message.stderr
+    );
 
     fs::remove_file(&filler).unwrap();
     training.no_further_than(quickstart.share(4, 5), "the next checkpoint", |status| {
@@ -82,12 +86,12 @@ fn a_full_disk_leaves_the_checkpoint_before_and_the_next_is_written_when_there_i
 
 #[test]
 fn a_damaged_checkpoint_is_named_and_the_one_before_it_taken() {
-    let alone = trained(&Place::new(), 2, 1);
-    let place = Place::new();
-    let (training, first) = half_way(&place);
+    let alone = trained(&Workspace::new(), 2, 1);
+    let workspace = Workspace::new();
+    let (training, first) = half_way(&workspace);
     training.no_further_than(job(2, 2).share(3, 4), "another checkpoint", |status| latest_checkpoint(status) > first);
     training.interrupt();
-    let folders = fs::read_dir(place.folder.path().join("kept")).unwrap().map(|folder| folder.unwrap().path());
+    let folders = fs::read_dir(workspace.folder.path().join("kept")).unwrap().map(|folder| folder.unwrap().path());
     let latest = folders.filter(|folder| folder.join("manifest.json").exists()).max().unwrap();
     let files = fs::read_dir(latest).unwrap().map(|file| file.unwrap().path());
     let rows = files.into_iter().find(|file| file.extension().is_some_and(|it| it == "flx")).unwrap();
@@ -96,68 +100,69 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_it_taken() {
     bytes[middle] ^= 1;
     fs::write(&rows, bytes).unwrap();
 
-    let training = job(3, 1).start(&place, &[]);
-    let master = place.await_running("elasticjob-quickstart-dlrover-master");
+    let training = job(3, 1).start(&workspace, &[]);
+    let master = workspace.await_running("elasticjob-quickstart-dlrover-master");
     training.no_further_than(job(3, 1).share(9, 10), "a word about it", |_| {
-        let log = place.log(&master);
+        let log = workspace.log(&master);
         log.contains("a checkpoint cannot be read") && log.contains(rows.file_name().unwrap().to_str().unwrap())
     });
     let ended = training.ends_with(0).stdout;
-    let told = |reason: &str| ended.lines().find(|line| line.contains(reason)).unwrap_or_else(|| panic!("{ended}"));
+    let message = |reason: &str| ended.lines().find(|line| line.contains(reason)).unwrap_or_else(|| panic!("{ended}"));
     assert!(
-        told("CheckpointDamaged: a checkpoint is passed over: ").contains(rows.file_name().unwrap().to_str().unwrap()),
+        message("CheckpointDamaged: a checkpoint is passed over: ")
+            .contains(rows.file_name().unwrap().to_str().unwrap()),
         "{ended}"
     );
-    let found = told("CheckpointFound: the job goes on from checkpoint ");
+    let found = message("CheckpointFound: the job goes on from checkpoint ");
     assert!(found.contains(" in kept: ") && found.ends_with(" of 40050 records are done"), "{found}");
-    assert!(model(&place) == alone, "it went on from the one before");
+    assert!(model(&workspace) == alone, "it went on from the one before");
 }
 
 #[test]
 fn a_checkpoint_of_another_model_is_refused_before_anything_is_trained() {
-    let place = Place::new();
-    let (training, _) = half_way(&place);
+    let workspace = Workspace::new();
+    let (training, _) = half_way(&workspace);
     training.interrupt();
-    let before = checkpoint(&place, &["list", "kept", "-o", "json"]).stdout;
+    let before = checkpoint(&workspace, &["list", "kept", "-o", "json"]).stdout;
     let wider = Quickstart {
         words: r#", --grads-to-wait=4, "--optimizer=sgd:learning_rate=0.1", "--model=deepfm:dim=4""#,
         ..job(2, 1)
     };
-    wider.write(&place);
-    let manifest = fs::read_to_string(place.folder.path().join("job.yaml")).unwrap();
-    fs::write(place.folder.path().join("job.yaml"), manifest.replace("--model=deepfm, ", "")).unwrap();
-    let ended = place.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
+    wider.write(&workspace);
+    let manifest = fs::read_to_string(workspace.folder.path().join("job.yaml")).unwrap();
+    fs::write(workspace.folder.path().join("job.yaml"), manifest.replace("--model=deepfm, ", "")).unwrap();
+    let ended = workspace.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
     assert!(ended.stdout.contains("the job trains another model"), "{}", ended.stdout);
     assert!(ended.stdout.contains("table 'embedding': width 5 here, width 9 in the job"), "{}", ended.stdout);
     assert!(ended.stdout.contains("CriticalNodeFailed: ProgramRefused: exit code 78"), "{}", ended.stdout);
     assert!(!ended.stdout.contains("retry"), "to try it again would change nothing: {}", ended.stdout);
-    assert_eq!(checkpoint(&place, &["list", "kept", "-o", "json"]).stdout, before);
+    assert_eq!(checkpoint(&workspace, &["list", "kept", "-o", "json"]).stdout, before);
 }
 
-/// What a server that is killed was writing is half a checkpoint, which is none; those before it are whole.
+/// A killed server leaves an incomplete checkpoint, which does not count; the earlier ones are complete.
 #[test]
 fn a_server_that_is_killed_while_it_writes_leaves_the_checkpoints_before() {
     const KILLS: u32 = 2;
-    let place = Place::new();
+    let workspace = Workspace::new();
     let checkpoints = Some("{ folder: kept, everySeconds: 1 }");
-    let quickstart = Quickstart { records: 1_500_000, checkpoints, copies: 2, ..Quickstart::default() };
-    let training = quickstart.start(&place, &[]);
+    let quickstart = Quickstart { records: 1_500_000, checkpoints, replication_factor: 2, ..Quickstart::default() };
+    let training = quickstart.start(&workspace, &[]);
     for nth in 1..=KILLS {
-        training.no_further_than(quickstart.share(nth, KILLS + 1), "a checkpoint and all copies", |status| {
+        training.no_further_than(quickstart.share(nth, KILLS + 1), "a checkpoint and all backups in sync", |status| {
             latest_checkpoint(status) > 0 && is_settled(status)
         });
-        let writer = until_one_writes(&place.folder.path().join("kept"));
+        let writer = until_one_writes(&workspace.folder.path().join("kept"));
         let before = latest_checkpoint(&training.status());
         training.kill(&writer);
-        let told = checkpoint(&place, &["list", "kept", "--verify", "-o", "json"]);
-        let listed: Vec<Value> = serde_json::from_str(&told.stdout).unwrap();
-        assert!(listed.iter().all(|one| one["damage"].is_null()), "{}", told.stdout);
-        assert!(listed.iter().any(|one| one["number"].as_u64() >= Some(before)), "{before}: {}", told.stdout);
+        let message = checkpoint(&workspace, &["list", "kept", "--verify", "-o", "json"]);
+        let listed: Vec<Value> = serde_json::from_str(&message.stdout).unwrap();
+        assert!(listed.iter().all(|one| one["damage"].is_null()), "{}", message.stdout);
+        assert!(listed.iter().any(|one| one["number"].as_u64() >= Some(before)), "{before}: {}", message.stdout);
     }
     quickstart.assert_all_is_well(&training.finish());
 }
 
-/// Waits until a server has a file of a checkpoint that is not whole, and tells which server.
+/// Waits until a server has a file of an incomplete checkpoint, and names the server.
 fn until_one_writes(folder: &Path) -> String {
     let names = |folder: &Path| -> Vec<PathBuf> {
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
@@ -171,28 +176,32 @@ fn until_one_writes(folder: &Path) -> String {
             return writer;
         }
     }
-    panic!("nobody writes a checkpoint");
+    panic!("no server writes a checkpoint");
 }
 
-/// A checkpoint that was made of another job's has its parameters, and says nothing of the data.
+/// A checkpoint converted from another job's has its parameters and no data position.
 #[test]
-fn a_job_that_begins_with_what_another_has_learnt_goes_through_all_of_its_data() {
-    let place = Place::new();
-    let alone = trained(&place, 2, 1);
-    let first = fs::read_dir(place.folder.path().join("kept")).unwrap().count();
-    let told = checkpoint(&place, &["convert", "kept", "other"]);
-    assert!(told.code == 0 && told.stdout.contains("goes through its data from the beginning"), "{}", told.stderr);
-    fs::remove_dir_all(place.folder.path().join("kept")).unwrap();
-    fs::rename(place.folder.path().join("other"), place.folder.path().join("kept")).unwrap();
-    assert!(model(&place) == alone, "of {first} checkpoints the last one was taken");
+fn a_job_that_starts_from_the_checkpoint_of_another_reads_all_of_its_data() {
+    let workspace = Workspace::new();
+    let alone = trained(&workspace, 2, 1);
+    let first = fs::read_dir(workspace.folder.path().join("kept")).unwrap().count();
+    let message = checkpoint(&workspace, &["convert", "kept", "other"]);
+    assert!(
+        message.code == 0 && message.stdout.contains("goes through its data from the beginning"),
+        "{}",
+        message.stderr
+    );
+    fs::remove_dir_all(workspace.folder.path().join("kept")).unwrap();
+    fs::rename(workspace.folder.path().join("other"), workspace.folder.path().join("kept")).unwrap();
+    assert!(model(&workspace) == alone, "of {first} checkpoints the last one was taken");
 
-    let training = job(3, 2).start(&place, &[]);
-    let master = place.await_running("elasticjob-quickstart-dlrover-master");
+    let training = job(3, 2).start(&workspace, &[]);
+    let master = workspace.await_running("elasticjob-quickstart-dlrover-master");
     training.no_further_than(job(3, 2).share(9, 10), "a word about it", |_| {
-        place.log(&master).contains("the checkpoint does not say which data was learnt: all of it is gone through")
+        workspace.log(&master).contains("the checkpoint does not say which data was learnt: all of it is gone through")
     });
     let ended = training.ends_with(0);
     assert!(ended.stdout.contains(" in kept: the checkpoint does not say which data was learnt"), "{}", ended.stdout);
     assert!(ended.stdout.contains("40050 expected, 40050 accounted for"), "{}", ended.stdout);
-    assert!(model(&place) != alone, "it has learnt more");
+    assert!(model(&workspace) != alone, "it has learnt more");
 }

@@ -1,4 +1,4 @@
-//! A folder with a laptop cluster of its own, and the `flexor run`s that stand in it.
+//! A test folder with a laptop cluster of its own, and the `flexor run` processes in it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,26 +13,26 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use super::super::faults::deadline::{eventually, eventually_or_explain};
 use super::super::faults::process::server;
-use super::super::faults::waiting::{eventually, eventually_or_tell};
 use super::super::launch::folder::Folder;
 use super::super::launch::launcher::Launcher;
-use crate::program::{Ran, root};
+use crate::program::{ProgramOutput, root};
 
-/// The folder. Whatever runs in its cluster is ended with it, by its ids; to be made before those that stand in it.
-pub struct Place {
+/// The folder. All processes of its cluster end with it, by their ids; create it before the processes that use it.
+pub struct Workspace {
     pub folder: Folder,
 }
 
-/// A pod, as its files tell of it.
+/// A pod, read from its files.
 #[derive(Debug, Clone)]
-pub struct SeenPod {
+pub struct LocalPod {
     pub name: String,
     pub status: PodStatus,
     main: String,
 }
 
-impl Place {
+impl Workspace {
     /// A folder in which the examples are where users find them.
     pub fn new() -> Self {
         let folder = Folder::new();
@@ -47,26 +47,25 @@ impl Place {
         name
     }
 
-    /// `flexor run` with these arguments, whose pods end with it.
+    /// Starts `flexor run` with these arguments; its pods end with it.
     pub fn run(&self, args: &[&str]) -> Launcher {
         Launcher::start(self.command(args).arg("--ephemeral"))
     }
 
-    /// `flexor run` with these arguments, whose pods outlive it.
+    /// Starts `flexor run` with these arguments; its pods outlive it.
     pub fn run_for_good(&self, args: &[&str]) -> Launcher {
         Launcher::start(&mut self.command(args))
     }
 
-    /// What starts a `flexor run` here.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = server(&["run", "--state-dir", "home"]);
         command.args(args).current_dir(self.folder.path());
         command
     }
 
-    /// What a verb prints, which must succeed.
+    /// The output of a command, which must succeed.
     pub fn says(&self, words: &[&str]) -> String {
-        let ran: Ran =
+        let ran: ProgramOutput =
             server(words).args(["--state-dir", "home"]).current_dir(self.folder.path()).output().unwrap().into();
         assert_eq!(ran.code, 0, "{words:?}: {}", ran.stderr);
         ran.stdout
@@ -77,40 +76,41 @@ impl Place {
         StateDir::at(self.folder.path().join("home"))
     }
 
-    /// All pods that have begun.
-    pub fn pods(&self) -> Vec<SeenPod> {
+    /// All pods that have started.
+    pub fn pods(&self) -> Vec<LocalPod> {
         let entries = fs::read_dir(self.state_dir().pods()).into_iter().flatten();
         let uids = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let mut pods: Vec<SeenPod> = uids.filter_map(|uid| self.pod(&uid)).collect();
+        let mut pods: Vec<LocalPod> = uids.filter_map(|uid| self.pod(&uid)).collect();
         pods.sort_by(|a, b| a.name.cmp(&b.name));
         pods
     }
 
-    fn pod(&self, uid: &str) -> Option<SeenPod> {
+    fn pod(&self, uid: &str) -> Option<LocalPod> {
         let folder = self.state_dir().pod(uid);
-        // It may be removed between two looks.
+        // It may be removed between two reads.
         let meta: Value = serde_json::from_slice(&fs::read(folder.path().join("meta.json")).ok()?).ok()?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let (name, main) = (text(&meta["desired"]["name"])?, text(&meta["main"])?);
-        Some(SeenPod { name, status: folder.status().ok()??, main })
+        Some(LocalPod { name, status: folder.status().ok()??, main })
     }
 
     /// A pod of this name, once it runs.
-    pub fn await_running(&self, name: &str) -> SeenPod {
-        let runs = |pod: &SeenPod| pod.name == name && pod.status.phase == PodPhase::Running && pod.main_id().is_some();
+    pub fn await_running(&self, name: &str) -> LocalPod {
+        let runs =
+            |pod: &LocalPod| pod.name == name && pod.status.phase == PodPhase::Running && pod.main_id().is_some();
         let look = || self.pods().into_iter().find(runs);
-        eventually_or_tell(&format!("{name} to run"), look, || format!("{:?}", self.pods()))
+        eventually_or_explain(&format!("{name} to run"), look, || format!("{:?}", self.pods()))
     }
 
-    /// What the main container of a pod has printed.
-    pub fn log(&self, pod: &SeenPod) -> String {
+    /// The output of the main container of a pod.
+    pub fn log(&self, pod: &LocalPod) -> String {
         fs::read_to_string(self.state_dir().pod(&pod.status.uid).log(&pod.main)).unwrap_or_default()
     }
 
-    /// Every process that the cluster's pods have begun is gone, and so are their folders.
-    pub fn assert_nothing_is_left_of(&self, pods: &[SeenPod]) {
+    /// Checks that every process of the cluster's pods has ended and that their folders are removed.
+    pub fn assert_nothing_is_left_of(&self, pods: &[LocalPod]) {
         for pod in pods {
-            assert!(!proc::is_alive(pod.status.supervisor), "the parent of {} lives", pod.name);
+            assert!(!proc::is_alive(pod.status.supervisor), "the supervisor of {} is alive", pod.name);
             let main = pod.main_id().map(|id| id.as_raw().to_string());
             main.iter().for_each(|main| super::super::launch::launcher::await_gone(main));
         }
@@ -121,7 +121,7 @@ impl Place {
         }
     }
 
-    /// Waits until the workers have written so many lines.
+    /// Waits until the workers have written this many lines.
     pub fn await_records(&self, count: usize) {
         let look = || Some(self.records()).filter(|records| *records >= count);
         eventually(&format!("{count} records"), look);
@@ -133,19 +133,19 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Workspace {
     fn drop(&mut self) {
         for pod in self.pods() {
             if proc::is_alive(pod.status.supervisor) {
-                let _ = kill(pod.parent(), Signal::SIGKILL);
-                kill_orphans_of(&[pod.parent().as_raw().unsigned_abs()]);
+                let _ = kill(pod.supervisor(), Signal::SIGKILL);
+                kill_orphans_of(&[pod.supervisor().as_raw().unsigned_abs()]);
             }
         }
     }
 }
 
-impl SeenPod {
-    pub fn parent(&self) -> Pid {
+impl LocalPod {
+    pub fn supervisor(&self) -> Pid {
         Pid::from_raw(self.status.supervisor.0)
     }
 

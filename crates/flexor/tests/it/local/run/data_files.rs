@@ -1,24 +1,24 @@
-//! Data files that are not what they were: a job that cannot go on says why, and ends.
+//! Tests data files that change or are damaged: the job fails and names the file.
 
 use std::fs;
 
-use super::cluster::Place;
-use super::quickstart::training::accounted;
+use super::cluster::Workspace;
+use super::quickstart::running_job::accounted;
 use super::quickstart::{PATIENCE, Quickstart};
 use crate::local::faults::process::server;
-use crate::program::Ran;
+use crate::program::ProgramOutput;
 
-/// How often a place is filled again: as often as the job's default says.
+/// How often a slot gets a replacement: the job's default.
 const RETRIES: usize = 3;
 
 #[test]
-fn a_file_that_shrinks_while_it_is_trained_on_ends_the_job_with_its_name() {
-    let place = Place::new();
+fn a_data_file_that_shrinks_during_training_fails_the_job_with_its_name() {
+    let workspace = Workspace::new();
     let quickstart = Quickstart::default();
-    let training = quickstart.start(&place, &[]);
-    // Most of it is still to come.
+    let training = quickstart.start(&workspace, &[]);
+    // Most of the data is still unread.
     training.no_further_than(quickstart.share(1, 8), "the first records", |status| accounted(status) > 0);
-    let data = fs::OpenOptions::new().write(true).open(place.folder.path().join("quickstart.csv")).unwrap();
+    let data = fs::OpenOptions::new().write(true).open(workspace.folder.path().join("quickstart.csv")).unwrap();
     data.set_len(data.metadata().unwrap().len() / 2).unwrap();
     let ended = training.ends_with(1);
     assert!(
@@ -26,24 +26,25 @@ fn a_file_that_shrinks_while_it_is_trained_on_ends_the_job_with_its_name() {
         "{}",
         ended.stdout
     );
-    // Whoever opens it anew finds the row that it was cut in.
+    // A worker that opens the file again finds the truncated row.
     let verdict = ended.stdout.lines().last().unwrap();
     let failed = "Failed: CriticalNodeFailed: ProgramError: exit code 1; error: quickstart.csv: damaged at byte ";
     assert!(verdict.contains(failed) && verdict.contains("was the file truncated?"), "{verdict}");
-    let places = ["quickstart-edljob-chief-", "quickstart-edljob-worker-"];
-    let again = |place: &str| {
-        let is_it = |line: &&str| line.contains(place) && line.contains("PodWanted: its slot is filled again");
+    let pods = ["quickstart-edljob-chief-", "quickstart-edljob-worker-"];
+    let again = |pod: &str| {
+        let is_it = |line: &&str| line.contains(pod) && line.contains("PodWanted: its slot is filled again");
         ended.stdout.lines().filter(is_it).count()
     };
-    assert_eq!(places.map(again).into_iter().max(), Some(RETRIES), "{}", ended.stdout);
+    assert_eq!(pods.map(again).into_iter().max(), Some(RETRIES), "{}", ended.stdout);
 }
 
 #[test]
 fn a_damaged_chunk_ends_the_job_with_file_and_offset() {
-    let place = Place::new();
-    let folder = place.folder.path();
-    let data =
-        |words: &[&str]| -> Ran { server(&[&["data"], words].concat()).current_dir(folder).output().unwrap().into() };
+    let workspace = Workspace::new();
+    let folder = workspace.folder.path();
+    let data = |words: &[&str]| -> ProgramOutput {
+        server(&[&["data"], words].concat()).current_dir(folder).output().unwrap().into()
+    };
     for words in [
         &["gen", "clicks", "--out", "quickstart.csv", "--records", "20000", "--test-records", "20000"][..],
         &["convert", "quickstart.csv", "quickstart.recordio", "--compressor", "none"],
@@ -56,33 +57,33 @@ fn a_damaged_chunk_ends_the_job_with_file_and_offset() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&file, bytes).unwrap();
-    Quickstart { records: 20_000, words: ", --schema=clicks", ..Quickstart::default() }.write(&place);
+    Quickstart { records: 20_000, words: ", --schema=clicks", ..Quickstart::default() }.write(&workspace);
     let manifest = fs::read_to_string(folder.join("job.yaml")).unwrap();
     let other = manifest
         .replace("--data=quickstart.csv", "--data=quickstart.recordio")
         .replace("    worker:\n", "    worker:\n      restartCount: 0\n");
     fs::write(folder.join("job.yaml"), other).unwrap();
-    let ended = place.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
+    let ended = workspace.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
     let verdict = ended.stdout.lines().last().unwrap();
-    let told = regex::Regex::new(r"error: .*quickstart\.recordio.* byte \d+").unwrap();
-    assert!(told.is_match(verdict) && verdict.contains("CriticalNodeFailed"), "{verdict}");
+    let message = regex::Regex::new(r"error: .*quickstart\.recordio.* byte \d+").unwrap();
+    assert!(message.is_match(verdict) && verdict.contains("CriticalNodeFailed"), "{verdict}");
 }
 
 #[test]
-fn what_no_file_can_mend_is_not_tried_again() {
+fn a_wrong_command_line_is_not_retried() {
     let wrong = [
         ("--model=deepfm", "--model=deepfm, --schema=clicks:numbers=4,fields=9"),
         ("--model=deepfm", "--modle=deepfm"),
         ("command: [flexor, ps]", "command: [flexor, ps, --mastre=here]"),
     ];
     for (right, wrong) in wrong {
-        let place = Place::new();
-        Quickstart { records: 20_000, ..Quickstart::default() }.write(&place);
-        let file = place.folder.path().join("job.yaml");
+        let workspace = Workspace::new();
+        Quickstart { records: 20_000, ..Quickstart::default() }.write(&workspace);
+        let file = workspace.folder.path().join("job.yaml");
         let manifest = fs::read_to_string(&file).unwrap();
         assert!(manifest.contains(right), "{manifest}");
         fs::write(file, manifest.replace(right, wrong)).unwrap();
-        let ended = place.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
+        let ended = workspace.run(&["job.yaml"]).patient(PATIENCE).wait_for(1);
         let verdict = ended.stdout.lines().last().unwrap();
         assert!(verdict.contains("Failed: CriticalNodeFailed: ProgramRefused: exit code 78; error: "), "{verdict}");
         assert!(!ended.stdout.contains("retry"), "{wrong}: {}", ended.stdout);

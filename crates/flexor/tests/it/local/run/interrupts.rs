@@ -1,33 +1,33 @@
-//! Ctrl-C and SIGTERM: once ends pods in their own time, twice at once; nothing is left behind.
+//! Tests Ctrl-C and SIGTERM: the first ends pods with their grace period, the second at once. Nothing is left behind.
 
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use super::super::launch::launcher::{Ended, Launcher};
-use super::cluster::{Place, SeenPod, job_of};
+use super::super::launch::launcher::{Launcher, LauncherOutput};
+use super::cluster::{LocalPod, Workspace, job_of};
 
 const POLITE: &str =
     "trap 'sleep 0.3; echo ended >> ends; exit 0' TERM; echo begun >> begins; while :; do sleep 0.02; done";
 const STUBBORN: &str = "trap '' TERM; echo begun >> begins; while :; do sleep 0.02; done";
 
-/// A job of two workers that all have begun.
-fn begun(place: &Place, job: &Value) -> (Launcher, Vec<SeenPod>) {
-    let run = place.run_for_good(&[&place.manifest(job)]);
-    place.folder.await_lines("begins", 2);
+/// A job of two workers that have all started.
+fn begun(workspace: &Workspace, job: &Value) -> (Launcher, Vec<LocalPod>) {
+    let run = workspace.run_for_good(&[&workspace.manifest(job)]);
+    workspace.folder.await_lines("begins", 2);
     let name = job["metadata"]["name"].as_str().unwrap();
-    let pods = ["master", "worker-0", "worker-1"].map(|pod| place.await_running(&format!("{name}-{pod}")));
+    let pods = ["master", "worker-0", "worker-1"].map(|pod| workspace.await_running(&format!("{name}-{pod}")));
     (run, pods.into())
 }
 
-fn once(signal: Signal) -> Ended {
-    let place = Place::new();
-    let (run, pods) = begun(&place, &job_of("polite", 2, POLITE));
+fn once(signal: Signal) -> LauncherOutput {
+    let workspace = Workspace::new();
+    let (run, pods) = begun(&workspace, &job_of("polite", 2, POLITE));
     run.signal(signal);
     let ended = run.wait_for(130);
-    assert_eq!(place.folder.lines("ends").len(), 2, "both had time to end");
-    place.assert_nothing_is_left_of(&pods);
+    assert_eq!(workspace.folder.lines("ends").len(), 2, "both had time to end");
+    workspace.assert_nothing_is_left_of(&pods);
     ended
 }
 
@@ -47,13 +47,13 @@ fn sigterm_is_no_success_either() {
 
 #[test]
 fn ctrl_c_twice_kills_and_leaves_nothing_behind() {
-    let place = Place::new();
-    let (run, pods) = begun(&place, &job_of("stubborn", 2, STUBBORN));
-    let told = Instant::now();
+    let workspace = Workspace::new();
+    let (run, pods) = begun(&workspace, &job_of("stubborn", 2, STUBBORN));
+    let signalled_at = Instant::now();
     run.signal(Signal::SIGINT);
     run.await_stderr("Ctrl-C again kills them");
     run.signal(Signal::SIGINT);
     run.wait_for(130);
-    assert!(told.elapsed() < Duration::from_secs(20), "their grace is 30 s: {:?}", told.elapsed());
-    place.assert_nothing_is_left_of(&pods);
+    assert!(signalled_at.elapsed() < Duration::from_secs(20), "their grace is 30 s: {:?}", signalled_at.elapsed());
+    workspace.assert_nothing_is_left_of(&pods);
 }

@@ -1,12 +1,12 @@
-//! kill -9 of anything that belongs to a job, in the middle of it: it ends well, and no record is lost.
+//! Tests kill -9 of any process of a job during training: the job succeeds, and no record is lost.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::super::data::report::Written;
-use super::super::faults::waiting::eventually;
+use super::super::data::report::WrittenRecords;
+use super::super::faults::deadline::eventually;
 use super::super::launch::folder::WAIT;
-use super::cluster::{Place, SeenPod, job_of};
+use super::cluster::{LocalPod, Workspace, job_of};
 use super::endings::ANY_PROGRAM;
 
 const WORKER: &str = "any-program-worker-0";
@@ -20,8 +20,8 @@ fn a_workers_program_is_killed() {
 }
 
 #[test]
-fn a_workers_parent_is_killed() {
-    nothing_is_lost_without(WORKER, SeenPod::parent);
+fn the_supervisor_of_a_worker_is_killed() {
+    nothing_is_lost_without(WORKER, LocalPod::supervisor);
 }
 
 #[test]
@@ -30,66 +30,66 @@ fn the_master_is_killed() {
 }
 
 #[test]
-fn the_masters_parent_is_killed() {
-    nothing_is_lost_without(MASTER, SeenPod::parent);
+fn the_supervisor_of_the_master_is_killed() {
+    nothing_is_lost_without(MASTER, LocalPod::supervisor);
 }
 
 #[test]
-fn a_pods_parent_is_killed_as_soon_as_it_is_there() {
-    let place = Place::new();
-    let run = place.run(&[ANY_PROGRAM]);
-    let first = place.await_running(MASTER);
-    kill(first.parent(), Signal::SIGKILL).unwrap();
+fn the_supervisor_of_a_pod_is_killed_right_after_its_start() {
+    let workspace = Workspace::new();
+    let run = workspace.run(&[ANY_PROGRAM]);
+    let first = workspace.await_running(MASTER);
+    kill(first.supervisor(), Signal::SIGKILL).unwrap();
     run.wait_for(0);
-    assert_eq!(Written::read(&place.folder).records(), 1000);
+    assert_eq!(WrittenRecords::read(&workspace.folder).records(), 1000);
 }
 
 #[test]
-fn all_of_them_are_killed_one_after_the_other() {
-    let place = Place::new();
-    let run = place.run(&[ANY_PROGRAM]);
+fn workers_and_the_master_are_killed_one_after_the_other() {
+    let workspace = Workspace::new();
+    let run = workspace.run(&[ANY_PROGRAM]);
     for (records, pod) in [(100, WORKER), (250, MASTER), (400, "any-program-worker-1"), (550, MASTER)] {
-        place.await_records(records);
-        kill(place.await_running(pod).main_id().unwrap(), Signal::SIGKILL).unwrap();
+        workspace.await_records(records);
+        kill(workspace.await_running(pod).main_id().unwrap(), Signal::SIGKILL).unwrap();
     }
     run.wait_for(0);
-    let written = Written::read(&place.folder);
+    let written = WrittenRecords::read(&workspace.folder);
     assert_eq!(written.records(), 1000);
     assert!(written.repeats() <= 4 * AT_WORK, "{} again", written.repeats());
-    place.assert_nothing_is_left_of(&[]);
+    workspace.assert_nothing_is_left_of(&[]);
 }
 
 #[test]
-fn a_pod_that_was_started_again_is_told_of_although_its_place_was_given_up_meanwhile() {
-    let place = Place::new();
-    let run = place.run(&[&place.manifest(&job_of("job", 2, WAIT))]);
-    let victim = place.await_running("job-worker-1");
+fn a_restarted_pod_is_reported_although_its_slot_was_scaled_away_meanwhile() {
+    let workspace = Workspace::new();
+    let run = workspace.run(&[&workspace.manifest(&job_of("job", 2, WAIT))]);
+    let victim = workspace.await_running("job-worker-1");
     kill(victim.main_id().unwrap(), Signal::SIGKILL).unwrap();
-    eventually("another life", || {
-        (place.await_running("job-worker-1").status.supervisor != victim.status.supervisor).then_some(())
+    eventually("another incarnation", || {
+        (workspace.await_running("job-worker-1").status.supervisor != victim.status.supervisor).then_some(())
     });
-    place.says(&["scale", "job", "--worker", "1"]);
-    let is_it = |pod: &SeenPod| pod.name == "job-worker-1";
-    eventually("its place to be given up", || (!place.pods().iter().any(is_it)).then_some(()));
-    place.says(&["scale", "job", "--worker", "2"]);
-    place.await_running("job-worker-1");
-    place.folder.let_go();
+    workspace.says(&["scale", "job", "--worker", "1"]);
+    let is_it = |pod: &LocalPod| pod.name == "job-worker-1";
+    eventually("its place to be given up", || (!workspace.pods().iter().any(is_it)).then_some(()));
+    workspace.says(&["scale", "job", "--worker", "2"]);
+    workspace.await_running("job-worker-1");
+    workspace.folder.let_go();
     let ended = run.wait_for(0);
     assert!(ended.stdout.contains("\n  started again   1 killed\n"), "{}", ended.stdout);
     assert!(ended.stdout.trim_end().ends_with("pods started again: 1"), "{}", ended.stdout);
 }
 
-fn nothing_is_lost_without(pod: &str, process: impl FnOnce(&SeenPod) -> Pid) {
-    let place = Place::new();
-    let run = place.run(&[ANY_PROGRAM]);
-    place.await_records(200);
-    let victim = place.await_running(pod);
+fn nothing_is_lost_without(pod: &str, process: impl FnOnce(&LocalPod) -> Pid) {
+    let workspace = Workspace::new();
+    let run = workspace.run(&[ANY_PROGRAM]);
+    workspace.await_records(200);
+    let victim = workspace.await_running(pod);
     kill(process(&victim), Signal::SIGKILL).unwrap();
     let ended = run.wait_for(0);
     assert!(ended.stdout.contains(&format!("{pod}: PodWanted: its slot is filled again")), "{}", ended.stdout);
-    let written = Written::read(&place.folder);
+    let written = WrittenRecords::read(&workspace.folder);
     assert_eq!(written.records(), 1000, "{}", ended.stdout);
     assert!(written.repeats() <= AT_WORK, "{} again", written.repeats());
     println!("{} of 1000 written again", written.repeats());
-    place.assert_nothing_is_left_of(&[victim]);
+    workspace.assert_nothing_is_left_of(&[victim]);
 }

@@ -1,4 +1,4 @@
-//! ConfigMaps, Secrets and PriorityClasses: shown, changed, waited for, and kept to their owner.
+//! Tests ConfigMaps, Secrets and PriorityClasses: listing, changes, pods that wait for them, and file permissions.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -31,7 +31,7 @@ value: 1000000
 description: What must not wait.
 "#;
 
-/// A job that wants a variable of a ConfigMap.
+/// A job that needs a variable of a ConfigMap.
 fn with_variable(config: &str) -> String {
     let reference = format!("{{configMapKeyRef: {{name: {config}, key: epochs}}}}");
     let before = "              command:";
@@ -40,10 +40,10 @@ fn with_variable(config: &str) -> String {
 }
 
 #[test]
-fn they_are_shown_as_kubectl_shows_them_and_secrets_only_to_those_who_ask() {
+fn objects_are_shown_as_by_kubectl_and_secret_values_only_on_request() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     fs::write(laptop.folder.path().join("objects.yaml"), OBJECTS).unwrap();
-    let mut told = String::new();
+    let mut message = String::new();
     for words in [
         &["apply", "-f", "objects.yaml"][..],
         &["apply", "-f", "objects.yaml"],
@@ -60,30 +60,30 @@ fn they_are_shown_as_kubectl_shows_them_and_secrets_only_to_those_who_ask() {
         &["delete", "cm", "config"],
         &["delete", "pc/high", "secret/token"],
     ] {
-        told.push_str(&format!("$ flexor {}\n{}\n", words.join(" "), laptop.shows(words)));
+        message.push_str(&format!("$ flexor {}\n{}\n", words.join(" "), laptop.shows(words)));
         for entry in fs::read_dir(laptop.state_dir().join("objects")).unwrap() {
             let mode = entry.unwrap().metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(message);
     for words in [&["get", "cm"][..], &["get", "cm", "-n", "other"]] {
         assert!(laptop.flexor(words).stderr.contains("No resources found"));
     }
     for file in ["events.jsonl", "log"] {
-        let said = fs::read_to_string(laptop.state_dir().join(file)).unwrap_or_default();
-        assert!(!said.contains("hush"));
+        let output = fs::read_to_string(laptop.state_dir().join(file)).unwrap_or_default();
+        assert!(!output.contains("hush"));
     }
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_nothing_changes() {
+fn an_invalid_object_is_refused_and_nothing_changes() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
-    let mut told = String::new();
+    let mut message = String::new();
     let mut apply = |name: &str, text: &str| {
         fs::write(laptop.folder.path().join(name), text).unwrap();
         let ran = laptop.flexor(&["apply", "-f", name]);
-        told.push_str(&format!("$ flexor apply -f {name}\n{}{}exit code {}\n\n", ran.stdout, ran.stderr, ran.code));
+        message.push_str(&format!("$ flexor apply -f {name}\n{}{}exit code {}\n\n", ran.stdout, ran.stderr, ran.code));
     };
     apply("good.yaml", &OBJECTS.replace("value: 1000000", "value: 1000000\nglobalDefault: true"));
     apply("other-value.yaml", &OBJECTS.replace("value: 1000000", "value: 2\nglobalDefault: true"));
@@ -94,15 +94,21 @@ fn what_cannot_be_is_refused_and_nothing_changes() {
     for words in [&["delete", "pc", "system-node-critical"][..], &["get", "pc", "nope"], &["delete", "secret", "nope"]]
     {
         let ran = laptop.flexor(words);
-        told.push_str(&format!("$ flexor {}\n{}{}exit code {}\n\n", words.join(" "), ran.stdout, ran.stderr, ran.code));
+        message.push_str(&format!(
+            "$ flexor {}\n{}{}exit code {}\n\n",
+            words.join(" "),
+            ran.stdout,
+            ran.stderr,
+            ran.code
+        ));
     }
-    insta::assert_snapshot!(redacted(&told));
+    insta::assert_snapshot!(redacted(&message));
     let class = laptop.json(&["get", "pc", "high"]);
     assert_eq!((&class["value"], &class["globalDefault"]), (&1_000_000.into(), &true.into()));
 }
 
 #[test]
-fn a_pod_waits_for_what_it_refers_to_and_starts_when_it_comes() {
+fn a_pod_waits_for_a_referenced_object_and_starts_when_it_exists() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     fs::write(laptop.folder.path().join("waits.yaml"), with_variable("later")).unwrap();
     laptop.says(&["apply", "-f", "waits.yaml"]);
@@ -112,8 +118,8 @@ fn a_pod_waits_for_what_it_refers_to_and_starts_when_it_comes() {
     });
     assert!(waits.contains("waits-edljob-worker-0"), "{waits}");
     let described = laptop.says(&["describe", "pod", "waits-edljob-worker-0"]);
-    let told = "variable EPOCHS refers to key epochs of the ConfigMap later, which does not exist";
-    assert!(described.contains(told) && described.contains("MissingReference"), "{described}");
+    let message = "variable EPOCHS refers to key epochs of the ConfigMap later, which does not exist";
+    assert!(described.contains(message) && described.contains("MissingReference"), "{described}");
     let config = OBJECTS.split("---").next().unwrap().replace("name: config", "name: later");
     fs::write(laptop.folder.path().join("config.yaml"), config).unwrap();
     laptop.says(&["apply", "-f", "config.yaml"]);

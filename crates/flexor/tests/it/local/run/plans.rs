@@ -1,7 +1,7 @@
-//! Plans on jobs that train with parameter servers: the tutorial of them, as `docs/tutorials/listings.md` has it, with
-//! `flexor` in place of `kubectl` and real processes, and servers that migrate.
+//! Tests plans on jobs with parameter servers: the tutorial of `docs/tutorials/listings.md` and server migrations.
 //!
-//! Who is not affected by a plan goes on: the processes of a job are compared by their ids.
+//! The tests use `flexor` in place of `kubectl`, with real processes. They compare process ids to show that a plan does
+//! not disturb other pods.
 
 mod tutorial;
 
@@ -10,133 +10,133 @@ use std::collections::BTreeMap;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::faults::process::server;
-use super::super::faults::waiting::eventually_or_tell;
 use super::super::launch::launcher::Launcher;
-use super::cluster::Place;
-use crate::program::Ran;
+use super::cluster::Workspace;
+use crate::program::ProgramOutput;
 
 const JOB: &str = "deepctr-manual-scaling";
 const SERVER: &str = "deepctr-manual-scaling-edljob-ps-0";
 
 /// A job of one server and two workers that train, and the `flexor run` that runs it.
-fn training(place: &Place, options: &[&str]) -> Launcher {
-    let run = place.run(&[&["examples/deepctr/manual-scaling.yaml"], options].concat());
-    place.await_running(&format!("{JOB}-edljob-chief-0"));
+fn training(workspace: &Workspace, options: &[&str]) -> Launcher {
+    let run = workspace.run(&[&["examples/deepctr/manual-scaling.yaml"], options].concat());
+    workspace.await_running(&format!("{JOB}-edljob-chief-0"));
     run
 }
 
-/// What a verb answers in the namespace of the examples.
-fn ask(place: &Place, words: &[&str]) -> Ran {
+/// The output of a command in the namespace of the examples.
+fn ask(workspace: &Workspace, words: &[&str]) -> ProgramOutput {
     let mut command = server(words);
-    command.args(["-n", "dlrover", "--state-dir", "home"]).current_dir(place.folder.path()).output().unwrap().into()
+    command.args(["-n", "dlrover", "--state-dir", "home"]).current_dir(workspace.folder.path()).output().unwrap().into()
 }
 
-fn json(place: &Place, words: &[&str]) -> Value {
-    let printed = place.says(&[words, &["-n", "dlrover", "-o", "json"]].concat());
+fn json(workspace: &Workspace, words: &[&str]) -> Value {
+    let printed = workspace.says(&[words, &["-n", "dlrover", "-o", "json"]].concat());
     serde_json::from_str(&printed).unwrap()
 }
 
 /// The main processes of all pods that run, by the names of the pods.
-fn processes(place: &Place) -> BTreeMap<String, i32> {
-    place.pods().into_iter().filter_map(|pod| Some((pod.name.clone(), pod.main_id()?.as_raw()))).collect()
+fn processes(workspace: &Workspace) -> BTreeMap<String, i32> {
+    workspace.pods().into_iter().filter_map(|pod| Some((pod.name.clone(), pod.main_id()?.as_raw()))).collect()
 }
 
 /// Waits until a plan is in a phase, or waits for a reason. The plan.
-fn await_plan(place: &Place, plan: &str, field: &str, wanted: &str) -> Value {
-    let look = || Some(json(place, &["get", "scaleplan", plan])).filter(|plan| plan["status"][field] == wanted);
-    let tell = || place.says(&["why", JOB, "-n", "dlrover"]);
-    eventually_or_tell(&format!("{plan} to be {wanted}"), look, tell)
+fn await_plan(workspace: &Workspace, plan: &str, field: &str, wanted: &str) -> Value {
+    let look = || Some(json(workspace, &["get", "scaleplan", plan])).filter(|plan| plan["status"][field] == wanted);
+    let explain = || workspace.says(&["why", JOB, "-n", "dlrover"]);
+    eventually_or_explain(&format!("{plan} to be {wanted}"), look, explain)
 }
 
 #[test]
 fn a_server_and_a_worker_migrate_while_the_others_train_on() {
-    let place = Place::new();
-    let run = training(&place, &[]);
-    place.says(&["scale", JOB, "--worker", "2", "-n", "dlrover"]);
-    await_plan(&place, &format!("{JOB}-scale-0"), "phase", "Succeeded");
-    let chief = place.await_running(&format!("{JOB}-edljob-chief-0"));
-    run.await_or_tell("the first steps", || place.log(&chief).contains("step "));
-    let before = processes(&place);
+    let workspace = Workspace::new();
+    let run = training(&workspace, &[]);
+    workspace.says(&["scale", JOB, "--worker", "2", "-n", "dlrover"]);
+    await_plan(&workspace, &format!("{JOB}-scale-0"), "phase", "Succeeded");
+    let chief = workspace.await_running(&format!("{JOB}-edljob-chief-0"));
+    run.await_or_explain("the first steps", || workspace.log(&chief).contains("step "));
+    let before = processes(&workspace);
 
-    let told = place.says(&["migrate", JOB, "ps-0", "--cpu", "500m", "--memory", "2Gi", "-n", "dlrover"]);
-    assert_eq!(told, format!("pod/{SERVER} migrates by scaleplan.elastic.iml.github.io/{JOB}-migrate-0\n"));
-    await_plan(&place, &format!("{JOB}-migrate-0"), "phase", "Succeeded");
-    let plan = json(&place, &["migrate", JOB, &format!("{JOB}-edljob-worker-0")]);
+    let text = workspace.says(&["migrate", JOB, "ps-0", "--cpu", "500m", "--memory", "2Gi", "-n", "dlrover"]);
+    assert_eq!(text, format!("pod/{SERVER} migrates by scaleplan.elastic.iml.github.io/{JOB}-migrate-0\n"));
+    await_plan(&workspace, &format!("{JOB}-migrate-0"), "phase", "Succeeded");
+    let plan = json(&workspace, &["migrate", JOB, &format!("{JOB}-edljob-worker-0")]);
     assert_eq!(plan["spec"]["migratePods"][0]["name"], format!("{JOB}-edljob-worker-0"));
-    await_plan(&place, &format!("{JOB}-migrate-1"), "phase", "Succeeded");
+    await_plan(&workspace, &format!("{JOB}-migrate-1"), "phase", "Succeeded");
 
-    let after = processes(&place);
+    let after = processes(&workspace);
     let gone: Vec<&String> = before.keys().filter(|name| !after.contains_key(*name)).collect();
     assert_eq!(gone, [&format!("{JOB}-edljob-ps-0"), &format!("{JOB}-edljob-worker-0")]);
     let come: Vec<&String> = after.keys().filter(|name| !before.contains_key(*name)).collect();
     assert_eq!(come, [&format!("{JOB}-edljob-ps-1"), &format!("{JOB}-edljob-worker-2")]);
     assert!(before.iter().all(|(name, id)| gone.contains(&name) || after[name] == *id), "{before:?} {after:?}");
 
-    let asked = json(&place, &["get", "pod", &format!("{JOB}-edljob-ps-1")]);
+    let asked = json(&workspace, &["get", "pod", &format!("{JOB}-edljob-ps-1")]);
     let asked = &asked["spec"]["containers"][0]["resources"];
     assert_eq!((&asked["requests"]["cpu"], &asked["limits"]["memory"]), (&"500m".into(), &"2Gi".into()));
-    let far = place.log(&chief).len();
-    run.await_or_tell("training to go on", || place.log(&chief).len() > far);
-    let told = place.says(&["events", "-n", "dlrover"]);
-    assert!(!told.contains("ServerLost") && !told.contains("PartitionsRestored"), "{told}");
+    let far = workspace.log(&chief).len();
+    run.await_or_explain("training to go on", || workspace.log(&chief).len() > far);
+    let text = workspace.says(&["events", "-n", "dlrover"]);
+    assert!(!text.contains("ServerLost") && !text.contains("PartitionsRestored"), "{text}");
 }
 
 #[test]
-fn a_run_that_is_killed_while_a_server_migrates_is_gone_on_with() {
-    let place = Place::new();
-    let run = place.run_for_good(&["examples/deepctr/manual-scaling.yaml"]);
-    place.await_running(&format!("{JOB}-edljob-chief-0"));
-    let before = processes(&place);
-    place.says(&["migrate", JOB, "ps-0", "--cpu", "500m", "-n", "dlrover"]);
-    place.await_running(&format!("{JOB}-edljob-ps-1"));
+fn a_run_killed_during_a_server_migration_can_be_resumed() {
+    let workspace = Workspace::new();
+    let run = workspace.run_for_good(&["examples/deepctr/manual-scaling.yaml"]);
+    workspace.await_running(&format!("{JOB}-edljob-chief-0"));
+    let before = processes(&workspace);
+    workspace.says(&["migrate", JOB, "ps-0", "--cpu", "500m", "-n", "dlrover"]);
+    workspace.await_running(&format!("{JOB}-edljob-ps-1"));
     run.signal(Signal::SIGKILL);
     assert_eq!(run.wait().code, None);
-    let run = place.run(&["--resume"]);
-    run.await_or_tell("the server to be gone", || !processes(&place).contains_key(SERVER));
-    await_plan(&place, &format!("{JOB}-migrate-0"), "phase", "Succeeded");
-    let after = processes(&place);
+    let run = workspace.run(&["--resume"]);
+    run.await_or_explain("the server to be gone", || !processes(&workspace).contains_key(SERVER));
+    await_plan(&workspace, &format!("{JOB}-migrate-0"), "phase", "Succeeded");
+    let after = processes(&workspace);
     let others: BTreeMap<&String, &i32> = before.iter().filter(|(name, _)| *name != SERVER).collect();
     assert!(others.iter().all(|(name, id)| after.get(*name) == Some(id)), "{before:?} {after:?}");
     assert_eq!(after.len(), before.len());
 }
 
 #[test]
-fn a_successor_without_room_is_told_of_and_the_server_stays() {
-    let place = Place::new();
-    let _run = training(&place, &["--cpus", "1"]);
-    let before = processes(&place);
-    place.says(&["migrate", JOB, "ps-0", "--cpu", "8", "-n", "dlrover"]);
-    let plan = await_plan(&place, &format!("{JOB}-migrate-0"), "reason", "Unschedulable");
+fn an_unschedulable_successor_is_reported_and_the_server_stays() {
+    let workspace = Workspace::new();
+    let _run = training(&workspace, &["--cpus", "1"]);
+    let before = processes(&workspace);
+    workspace.says(&["migrate", JOB, "ps-0", "--cpu", "8", "-n", "dlrover"]);
+    let plan = await_plan(&workspace, &format!("{JOB}-migrate-0"), "reason", "Unschedulable");
     let message = plan["status"]["message"].as_str().unwrap();
     assert!(message.contains(SERVER) && message.contains("it asks for 8 CPUs"), "{message}");
     // Others need not wait for it.
-    place.says(&["scale", JOB, "--worker", "1", "-n", "dlrover"]);
-    await_plan(&place, &format!("{JOB}-scale-0"), "phase", "Succeeded");
-    // Nor does it help to ask for it again: the latest word counts.
-    place.says(&["migrate", JOB, "ps-0", "--cpu", "16", "-n", "dlrover"]);
-    let first = await_plan(&place, &format!("{JOB}-migrate-0"), "phase", "Failed");
+    workspace.says(&["scale", JOB, "--worker", "1", "-n", "dlrover"]);
+    await_plan(&workspace, &format!("{JOB}-scale-0"), "phase", "Succeeded");
+    // A repeated request does not help: the latest one counts.
+    workspace.says(&["migrate", JOB, "ps-0", "--cpu", "16", "-n", "dlrover"]);
+    let first = await_plan(&workspace, &format!("{JOB}-migrate-0"), "phase", "Failed");
     assert_eq!(first["status"]["reason"], "PlanSuperseded");
-    place.says(&["delete", "scaleplan", &format!("{JOB}-migrate-1"), "-n", "dlrover"]);
-    let look = || (json(&place, &["get", "pods"])["items"].as_array()?.len() == 4).then_some(());
-    eventually_or_tell("the successor to go", look, || place.says(&["get", "pods", "-A"]));
-    let after = processes(&place);
+    workspace.says(&["delete", "scaleplan", &format!("{JOB}-migrate-1"), "-n", "dlrover"]);
+    let look = || (json(&workspace, &["get", "pods"])["items"].as_array()?.len() == 4).then_some(());
+    eventually_or_explain("the successor to go", look, || workspace.says(&["get", "pods", "-A"]));
+    let after = processes(&workspace);
     assert!(before.iter().all(|(name, id)| after[name] == *id), "{before:?} {after:?}");
 }
 
 #[test]
-fn what_cannot_migrate_is_told_before_a_plan_is_made() {
-    let place = Place::new();
-    let _run = training(&place, &[]);
+fn an_impossible_migration_is_refused_before_a_plan_is_made() {
+    let workspace = Workspace::new();
+    let _run = training(&workspace, &[]);
     let chief = format!("{JOB}-edljob-chief-0");
-    for (words, told) in [
+    for (words, text) in [
         (&["migrate", JOB, "ps-7"][..], format!("{JOB} has no pod ps-7; those that can migrate are {SERVER}")),
         (&["migrate", JOB, "chief-0"], format!("{chief} is a chief; only pods of the roles ps and worker migrate")),
         (&["migrate", JOB, "elasticjob/x"], "there is no pod x in namespace dlrover".to_owned()),
         (&["migrate", "nobody", "ps-0"], "there is no job nobody in namespace dlrover".to_owned()),
     ] {
-        let ran = ask(&place, words);
-        assert!(ran.code == 1 && ran.stderr.starts_with(&format!("error: {told}")), "{words:?}: {}", ran.stderr);
+        let ran = ask(&workspace, words);
+        assert!(ran.code == 1 && ran.stderr.starts_with(&format!("error: {text}")), "{words:?}: {}", ran.stderr);
     }
-    assert_eq!(json(&place, &["get", "scaleplans"])["items"], Value::Array(Vec::new()));
+    assert_eq!(json(&workspace, &["get", "scaleplans"])["items"], Value::Array(Vec::new()));
 }

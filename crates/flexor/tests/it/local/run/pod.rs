@@ -1,13 +1,13 @@
-//! `flexor pod`: one pod under its parent, driven through its folder as the cluster does it.
+//! Tests of `flexor pod`: one pod under its supervisor, driven through its folder as the cluster does.
 
-mod endings;
+mod failures;
 mod full_disk;
 mod logs;
 mod memory;
 mod order;
 mod restarts;
 mod sockets;
-mod troubles;
+mod termination;
 
 use std::io::{self, PipeWriter};
 use std::net::{Ipv4Addr, TcpListener};
@@ -24,40 +24,40 @@ use flexor_local::state_dir::StateDir;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::super::faults::deadline::{eventually, eventually_or_explain};
 use super::super::faults::process::inside;
-use super::super::faults::waiting::{eventually, eventually_or_tell};
 use super::super::launch::folder::Folder;
 use crate::program::flexor;
 
 const UID: &str = "the-pod";
 
 /// A pod that is thought out. Its containers run in its folder.
-struct Design {
+struct PodBuilder {
     folder: Folder,
     plan: PodPlan,
     sockets: Vec<TcpListener>,
     limits: LimitsMode,
-    /// A folder of the cluster or of the pod is a disk of its own, of this size, which only the parent sees.
+    /// A folder of the cluster or of the pod is a separate disk of this size, which only the supervisor sees.
     disk: Option<(PathBuf, &'static str)>,
 }
 
-/// A pod that runs, or has. Its parent is killed when this is dropped, and all it runs with it.
+/// A running or finished pod. Dropping it kills its supervisor and all its programs.
 struct Pod {
     work: Folder,
-    parent: Child,
+    supervisor: Child,
     owner: Option<PipeWriter>,
 }
 
 /// How a container ended.
 #[derive(Debug, PartialEq, Eq)]
-struct End {
+struct ContainerEnd {
     code: i32,
     reason: String,
     message: Option<String>,
 }
 
-/// A pod of nothing yet, that has a minute to end.
-fn pod() -> Design {
+/// An empty pod with a grace period of a minute.
+fn pod() -> PodBuilder {
     let plan = PodPlan {
         name: "a-pod".to_owned(),
         uid: UID.to_owned(),
@@ -67,10 +67,10 @@ fn pod() -> Design {
         restart: RestartPolicy::Never,
         grace: Duration::from_secs(60),
     };
-    Design { folder: Folder::new(), plan, sockets: Vec::new(), limits: LimitsMode::Best, disk: None }
+    PodBuilder { folder: Folder::new(), plan, sockets: Vec::new(), limits: LimitsMode::Best, disk: None }
 }
 
-impl Design {
+impl PodBuilder {
     /// A container that runs a script before the others.
     fn init(mut self, name: &str, script: &str) -> Self {
         self.plan.init.push(self.script(name, script));
@@ -88,7 +88,7 @@ impl Design {
         self.main_but(name, script, |_| {})
     }
 
-    /// A container that runs a script, and is otherwise changed.
+    /// A container that runs a script, with further changes.
     fn main_but(mut self, name: &str, script: &str, change: impl FnOnce(&mut ContainerPlan)) -> Self {
         let mut container = self.script(name, script);
         change(&mut container);
@@ -112,13 +112,13 @@ impl Design {
         self
     }
 
-    /// Logs are on a disk of this size, for which root is needed.
+    /// Puts the logs on a disk of this size, which needs root.
     fn log_disk(mut self, size: &'static str) -> Self {
         self.disk = Some((of(&self.folder).path().join("logs"), size));
         self
     }
 
-    /// Statuses are on a disk of this size, for which root is needed.
+    /// Puts the statuses on a disk of this size, which needs root.
     fn status_disk(mut self, size: &'static str) -> Self {
         self.disk = Some((state_dir(&self.folder).status(), size));
         self
@@ -150,7 +150,7 @@ impl Design {
         self.start_with(None)
     }
 
-    /// Starts it for as long as somebody has it.
+    /// Starts it with an owner; it ends with the owner.
     fn start_owned(self) -> Pod {
         let (theirs, ours) = io::pipe().unwrap();
         let mut pod = self.start_with(Some(theirs.into()));
@@ -160,8 +160,8 @@ impl Design {
 
     fn start_with(self, owner: Option<Stdio>) -> Pod {
         let state_dir = state_dir(&self.folder);
-        // Whoever runs a cluster makes its folders, and finds out about limits.
-        drop(state_dir.take().unwrap());
+        // The cluster makes its folders and detects the limits.
+        drop(state_dir.lock().unwrap());
         limits::begin(&state_dir, &limits::detect(self.limits, state_dir.path())).unwrap();
         of(&self.folder).create(&self.plan).unwrap();
         let mut command = flexor(&["pod"]);
@@ -176,7 +176,7 @@ impl Design {
             let script = format!(r#"mount -t tmpfs -o size={size} tmpfs "$0" && exec "$@""#);
             command = inside(shell, &script, &folder, &command);
         }
-        Pod { work: self.folder, parent: spawn(command, self.sockets), owner: None }
+        Pod { work: self.folder, supervisor: spawn(command, self.sockets), owner: None }
     }
 }
 
@@ -199,29 +199,28 @@ impl Pod {
         of(&self.work)
     }
 
-    /// What its parent has written down.
+    /// The status that its supervisor has written.
     fn status(&self) -> Option<PodStatus> {
         self.folder().status().unwrap()
     }
 
-    /// Waits until it is so far.
+    /// Waits for this phase.
     fn await_phase(&self, phase: PodPhase) -> PodStatus {
         let look = || self.status().filter(|status| status.phase == phase);
-        eventually_or_tell(&format!("the phase {phase:?}"), look, || format!("{:?}", self.status()))
+        eventually_or_explain(&format!("the phase {phase:?}"), look, || format!("{:?}", self.status()))
     }
 
-    /// Waits until its parent has ended, which has to go well; what is written down then.
+    /// Waits for the successful end of its supervisor; returns the last status.
     fn wait(&mut self) -> PodStatus {
-        let exit = eventually("the end of a pod's parent", || self.parent.try_wait().unwrap());
+        let exit = eventually("the end of a pod's supervisor", || self.supervisor.try_wait().unwrap());
         assert!(exit.success(), "{exit}");
         self.status().unwrap()
     }
 
     fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.parent.id().cast_signed()), signal).unwrap();
+        kill(Pid::from_raw(self.supervisor.id().cast_signed()), signal).unwrap();
     }
 
-    /// What a container has printed.
     fn log(&self, container: &str) -> String {
         std::fs::read_to_string(self.folder().log(container)).unwrap_or_default()
     }
@@ -229,10 +228,10 @@ impl Pod {
 
 impl Drop for Pod {
     fn drop(&mut self) {
-        // The parent goes first, then what it can no longer end.
-        let _ = self.parent.kill();
-        let _ = self.parent.wait();
-        flexor_agent::processes::kill_orphans_of(&[self.parent.id()]);
+        // The supervisor ends first, then the processes that it can no longer end.
+        let _ = self.supervisor.kill();
+        let _ = self.supervisor.wait();
+        flexor_agent::processes::kill_orphans_of(&[self.supervisor.id()]);
         limits::forget_pod(&state_dir(&self.work), UID);
     }
 }
@@ -248,10 +247,10 @@ fn restarts(status: &PodStatus, container: &str) -> u32 {
 }
 
 /// How a container ended.
-fn end(status: &PodStatus, container: &str) -> End {
+fn end(status: &PodStatus, container: &str) -> ContainerEnd {
     match state(status, container) {
         ContainerState::Terminated { exit_code, reason, message, .. } => {
-            End { code: *exit_code, reason: reason.clone(), message: message.clone() }
+            ContainerEnd { code: *exit_code, reason: reason.clone(), message: message.clone() }
         }
         other => panic!("{container} has not ended: {other:?}"),
     }

@@ -1,22 +1,22 @@
-//! `flexor run --report`: what is written when a job has gone well, badly, or not to its end, and that its numbers agree
-//! with each other and with what has happened.
+//! Tests `flexor run --report` for successful, failed and interrupted jobs: the numbers agree with each other and with
+//! the events.
 
 use std::fs;
 
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
-use super::super::data::report::Written;
-use super::cluster::{Place, job_of};
+use super::super::data::report::WrittenRecords;
+use super::cluster::{Workspace, job_of};
 use super::endings::ANY_PROGRAM;
 
-fn read(place: &Place, name: &str) -> String {
-    let path = place.folder.path().join("report").join(name);
+fn read(workspace: &Workspace, name: &str) -> String {
+    let path = workspace.folder.path().join("report").join(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn document(place: &Place) -> Value {
-    serde_json::from_str(&read(place, "report.json")).unwrap()
+fn document(workspace: &Workspace) -> Value {
+    serde_json::from_str(&read(workspace, "report.json")).unwrap()
 }
 
 fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
@@ -25,13 +25,13 @@ fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
 
 #[test]
 fn the_numbers_of_a_run_with_a_kill_agree() {
-    let place = Place::new();
-    let run = place.run(&[ANY_PROGRAM, "--report", "report"]);
-    place.await_records(200);
-    let victim = place.await_running("any-program-worker-0");
+    let workspace = Workspace::new();
+    let run = workspace.run(&[ANY_PROGRAM, "--report", "report"]);
+    workspace.await_records(200);
+    let victim = workspace.await_running("any-program-worker-0");
     kill(victim.main_id().unwrap(), Signal::SIGKILL).unwrap();
     let ended = run.wait_for(0);
-    let report = document(&place);
+    let report = document(&workspace);
     let job = &report["jobs"][0];
 
     assert_eq!((&job["outcome"], &job["relaunches"]), (&json!("Succeeded"), &json!(1)), "{job}");
@@ -43,7 +43,7 @@ fn the_numbers_of_a_run_with_a_kill_agree() {
         (&records["expected"], &records["accounted"], &records["lost"]),
         (&json!(1000), &json!(1000), &json!(0))
     );
-    let written = Written::read(&place.folder);
+    let written = WrittenRecords::read(&workspace.folder);
     assert_eq!(written.records(), 1000);
     let repeats = written.repeats();
     assert!(repeats <= records["recomputed"].as_u64().unwrap(), "{repeats} were seen, {records}");
@@ -65,7 +65,7 @@ fn the_numbers_of_a_run_with_a_kill_agree() {
 
     let lives: Vec<&Value> =
         list(&report, "pods").iter().filter(|life| life["pod"] == "any-program-worker-0").collect();
-    let [first, second] = lives[..] else { panic!("two lives: {lives:?}") };
+    let [first, second] = lives[..] else { panic!("two incarnations: {lives:?}") };
     assert_eq!(
         (&first["phase"], &first["exitCode"], &first["uid"]),
         (&json!("Failed"), &json!(137), &json!(victim.status.uid))
@@ -80,52 +80,52 @@ fn the_numbers_of_a_run_with_a_kill_agree() {
         ("world.csv", spans.len()),
         ("training.csv", list(job, "training").len()),
     ] {
-        assert_eq!(read(&place, table).lines().count(), count + 1, "{table}");
+        assert_eq!(read(&workspace, table).lines().count(), count + 1, "{table}");
     }
     let numbers: Vec<u64> = list(&report, "events").iter().map(|event| event["number"].as_u64().unwrap()).collect();
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "no event is missing");
-    let picture = read(&place, "timeline.svg");
-    assert_eq!(picture.matches("any-program-worker-0 runs from").count(), 4, "two lives, each with its end");
+    let picture = read(&workspace, "timeline.svg");
+    assert_eq!(picture.matches("any-program-worker-0 runs from").count(), 4, "two incarnations, each with its end");
     assert!(
-        read(&place, "logs/any-program-master/master.log").contains("master of job any-program"),
+        read(&workspace, "logs/any-program-master/master.log").contains("master of job any-program"),
         "the logs are kept"
     );
 }
 
 #[test]
 fn a_job_that_fails_has_a_report_too() {
-    let place = Place::new();
-    let job = place.manifest(&job_of("fails", 1, "echo life >> lives; echo 'cannot open the data' >&2; exit 3"));
-    let ended = place.run(&[&job, "--report", "report"]).wait_for(1);
-    let report = document(&place);
+    let workspace = Workspace::new();
+    let job = workspace.manifest(&job_of("fails", 1, "echo life >> lives; echo 'cannot open the data' >&2; exit 3"));
+    let ended = workspace.run(&[&job, "--report", "report"]).wait_for(1);
+    let report = document(&workspace);
     assert_eq!(report["jobs"][0]["outcome"], "Failed");
     assert_eq!(report["jobs"][0]["startedAgain"], json!([{ "reason": "ProgramError", "count": 3 }]));
     assert!(ended.stdout.contains("started again   3 program failed\n"), "{}", ended.stdout);
-    assert!(read(&place, "logs/fails-worker-0/elasticjob-worker.log").contains("cannot open the data"));
+    assert!(read(&workspace, "logs/fails-worker-0/elasticjob-worker.log").contains("cannot open the data"));
 }
 
 #[test]
 fn an_interrupted_run_has_a_report_too() {
-    let place = Place::new();
-    let job = place.manifest(&job_of("endless", 2, "echo begun >> begins; exec sleep 300"));
-    let run = place.run(&[&job, "--report", "report/of/today"]);
-    place.folder.await_lines("begins", 2);
+    let workspace = Workspace::new();
+    let job = workspace.manifest(&job_of("endless", 2, "echo begun >> begins; exec sleep 300"));
+    let run = workspace.run(&[&job, "--report", "report/of/today"]);
+    workspace.folder.await_lines("begins", 2);
     run.signal(Signal::SIGINT);
     let ended = run.wait_for(130);
     assert!(ended.stdout.contains("default/endless: Interrupted"), "{}", ended.stdout);
-    let text = fs::read_to_string(place.folder.path().join("report/of/today/report.json")).unwrap();
+    let text = fs::read_to_string(workspace.folder.path().join("report/of/today/report.json")).unwrap();
     let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["jobs"][0]["outcome"], "Interrupted");
     assert_eq!(list(&report, "pods").len(), 3);
-    place.assert_nothing_is_left_of(&[]);
+    workspace.assert_nothing_is_left_of(&[]);
 }
 
 #[test]
 fn a_folder_that_cannot_be_written_is_refused_before_anything_starts() {
-    let place = Place::new();
-    let job = place.manifest(&job_of("never", 1, "touch never"));
-    let ended = place.run(&[&job, "--report", "/proc/report"]).wait_for(1);
-    let told = "error: --report /proc/report: it cannot be written there; name another folder";
-    assert!(ended.stderr.starts_with(told), "{}", ended.stderr);
-    assert!(!place.folder.path().join("never").exists() && !place.state_dir().path().exists());
+    let workspace = Workspace::new();
+    let job = workspace.manifest(&job_of("never", 1, "touch never"));
+    let ended = workspace.run(&[&job, "--report", "/proc/report"]).wait_for(1);
+    let message = "error: --report /proc/report: it cannot be written there; name another folder";
+    assert!(ended.stderr.starts_with(message), "{}", ended.stderr);
+    assert!(!workspace.folder.path().join("never").exists() && !workspace.state_dir().path().exists());
 }

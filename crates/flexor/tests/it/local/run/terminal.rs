@@ -1,4 +1,4 @@
-//! A program on a terminal: a pseudo terminal that the test holds, and what a person would see on it.
+//! Runs a program on a pseudo terminal that the test holds, and gives the screen that a user would see.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,9 +10,9 @@ use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::super::faults::waiting::{eventually, eventually_or_tell};
+use super::super::faults::deadline::{eventually, eventually_or_explain};
 
-/// A program that runs on a terminal of its own. Killed when dropped.
+/// A program on its own terminal. Killed when dropped.
 pub struct OnTerminal {
     child: Child,
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -20,26 +20,26 @@ pub struct OnTerminal {
     size: (u16, u16),
 }
 
-/// What is to be seen in the end.
-pub struct Seen {
+/// The result of a program on a terminal.
+pub struct TerminalOutput {
     /// The exit code.
     pub code: Option<i32>,
-    /// Everything that was written, with what steers the terminal.
+    /// The full output, with control sequences.
     pub raw: String,
-    /// The screen, and what has left it at the top.
+    /// The screen, and the lines that have scrolled off it.
     pub text: String,
     pub cursor_is_hidden: bool,
 }
 
 impl OnTerminal {
-    /// Starts a command on a terminal of so many rows and columns.
+    /// Starts a command on a terminal of this many rows and columns.
     pub fn start(command: &mut Command, size: (u16, u16)) -> Self {
         let (ws_row, ws_col) = size;
         let window = Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&window), None).unwrap();
         let stream = || pty.slave.try_clone().unwrap();
         let child = command.stdin(stream()).stdout(stream()).stderr(stream()).spawn().unwrap();
-        // The command holds copies of the terminal, which would never end here.
+        // The command holds copies of the terminal's descriptors, which would keep it open.
         command
             .stdin(std::process::Stdio::null())
             .stdout(std::process::Stdio::null())
@@ -50,7 +50,7 @@ impl OnTerminal {
         let mut master = File::from(pty.master);
         let reader = thread::spawn(move || {
             let mut buffer = [0; 1 << 16];
-            // A terminal that nobody holds any more answers with an error.
+            // Reading a terminal without a holder fails.
             while let Ok(count @ 1..) = master.read(&mut buffer) {
                 written.lock().unwrap().extend_from_slice(&buffer[..count]);
             }
@@ -58,25 +58,25 @@ impl OnTerminal {
         Self { child, bytes, reader, size }
     }
 
-    /// Waits until something stands on the screen.
+    /// Waits until a text is on the screen.
     pub fn await_text(&self, text: &str) {
         let look = || self.seen(None).text.contains(text).then_some(());
-        eventually_or_tell(&format!("{text:?}"), look, || self.seen(None).text);
+        eventually_or_explain(&format!("{text:?}"), look, || self.seen(None).text);
     }
 
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
     }
 
-    /// What is to be seen when it has ended.
-    pub fn wait(mut self) -> Seen {
+    /// Waits for its end and returns the final screen.
+    pub fn wait(mut self) -> TerminalOutput {
         let ended = || self.reader.is_finished().then_some(());
-        eventually_or_tell("the end of its output", ended, || self.seen(None).text);
+        eventually_or_explain("the end of its output", ended, || self.seen(None).text);
         let code = eventually("its end", || self.child.try_wait().unwrap()).code();
         self.seen(code)
     }
 
-    fn seen(&self, code: Option<i32>) -> Seen {
+    fn seen(&self, code: Option<i32>) -> TerminalOutput {
         let bytes = self.bytes.lock().unwrap().clone();
         let (rows, columns) = self.size;
         let mut terminal = vt100::Parser::new(rows, columns, 10_000);
@@ -91,7 +91,7 @@ impl OnTerminal {
         }
         terminal.screen_mut().set_scrollback(0);
         text.push_str(&terminal.screen().contents());
-        Seen { code, raw: String::from_utf8_lossy(&bytes).into_owned(), text, cursor_is_hidden }
+        TerminalOutput { code, raw: String::from_utf8_lossy(&bytes).into_owned(), text, cursor_is_hidden }
     }
 }
 

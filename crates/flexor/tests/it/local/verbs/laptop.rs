@@ -1,4 +1,4 @@
-//! A laptop cluster of a test: `flexor run` in a folder of its own, and the verbs against it.
+//! A laptop cluster for tests: `flexor run` in a folder of its own, and the commands against it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,13 +7,13 @@ use std::process::Command;
 use regex::{Captures, Regex};
 use serde_json::Value;
 
+use super::super::faults::deadline::eventually_or_explain;
 use super::super::faults::process::server;
-use super::super::faults::waiting::eventually_or_tell;
 use super::super::launch::folder::{Folder, WAIT};
 use super::super::launch::launcher::Launcher;
-use crate::program::Ran;
+use crate::program::ProgramOutput;
 
-/// A DLRover job of two workers that print who they are and wait.
+/// A DLRover job of two workers that print their identity and wait.
 pub fn dlrover(name: &str) -> String {
     format!(
         r#"
@@ -37,7 +37,7 @@ spec:
     )
 }
 
-/// A TorchElastic job of two workers that print lines and wait, in a namespace of its own.
+/// A TorchElastic job of two workers that print lines and wait, in its own namespace.
 pub fn torchelastic(name: &str) -> String {
     format!(
         r#"
@@ -62,14 +62,14 @@ spec:
     )
 }
 
-/// A cluster that runs. It and all its pods are gone when this is dropped.
+/// A running cluster. Dropping it ends the cluster and all its pods.
 pub struct Laptop {
     pub run: Launcher,
     pub folder: Folder,
 }
 
 impl Laptop {
-    /// One that runs these manifests, whose pods all run.
+    /// A cluster with these manifests, whose pods all run.
     pub fn with(manifests: &[String]) -> Self {
         let laptop = Self::begin(manifests);
         // Each has a master.
@@ -86,7 +86,7 @@ impl Laptop {
         Self { run, folder }
     }
 
-    /// Waits until so many pods are there and run, none of them on its way out.
+    /// Waits until this many pods run and none is terminating.
     pub fn await_running(&self, count: usize) {
         self.eventually(&format!("{count} running pods"), || {
             let pods = self.try_json(&["get", "pods", "-A"])?;
@@ -104,7 +104,6 @@ impl Laptop {
         self.folder.path().join("home")
     }
 
-    /// What starts a verb.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = server(words);
         command.arg("--state-dir").arg(self.state_dir()).current_dir(self.folder.path());
@@ -112,23 +111,23 @@ impl Laptop {
     }
 
     /// Runs a verb to its end.
-    pub fn flexor(&self, words: &[&str]) -> Ran {
+    pub fn flexor(&self, words: &[&str]) -> ProgramOutput {
         self.command(words).output().unwrap().into()
     }
 
-    /// What a verb prints, which must succeed.
+    /// The output of a command, which must succeed.
     pub fn says(&self, words: &[&str]) -> String {
         let ran = self.flexor(words);
         assert_eq!(ran.code, 0, "{words:?}: {}", ran.stderr);
         ran.stdout
     }
 
-    /// The same with everything in it that another run would have otherwise replaced.
+    /// The same with placeholders for everything that differs between runs.
     pub fn shows(&self, words: &[&str]) -> String {
         redacted(&self.says(words))
     }
 
-    /// What a verb prints as JSON.
+    /// The output of a command as JSON.
     pub fn json(&self, words: &[&str]) -> Value {
         let words: Vec<&str> = words.iter().copied().chain(["-o", "json"]).collect();
         serde_json::from_str(&self.says(&words)).unwrap()
@@ -148,17 +147,19 @@ impl Laptop {
     }
 
     pub fn eventually<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
-        eventually_or_tell(what, look, || {
+        eventually_or_explain(what, look, || {
             let pods = self.flexor(&["get", "pods", "-A"]);
             format!("{}{}\n{}\n{}", pods.stdout, pods.stderr, self.run.stdout(), self.run.stderr())
         })
     }
 }
 
-/// A text without times, ages, unique ids and processes. Columns keep their widths.
+/// A text without times, ages, unique ids, processes and paths of this machine. Columns keep their widths.
 pub fn redacted(text: &str) -> String {
     let mut text = text.to_owned();
     for (found, put) in [
+        (r"(?m)/\S+/flexor$", "FLEXOR"),
+        (r"/\S+/pods/", "STATE/pods/"),
         (r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME"),
         (r"\b[0-9a-f]{16,32}\b", "UID"),
         // Ports that were free when a master took them.

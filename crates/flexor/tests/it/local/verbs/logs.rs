@@ -1,10 +1,10 @@
-//! What containers print, seen from another terminal.
+//! Tests `flexor logs` from another terminal.
 
 use super::super::launch::launcher::Launcher;
 use super::laptop::{Laptop, dlrover, torchelastic};
 
 #[test]
-fn a_log_is_printed_whole_or_from_its_end_and_for_each_container() {
+fn a_log_is_printed_in_full_or_from_its_end_and_per_container() {
     let laptop = Laptop::with(&[torchelastic("imagenet")]);
     let pod = "imagenet-worker-0";
     let logs = |more: &[&str]| laptop.says(&[&["logs", pod, "-n", "elastic-job"], more].concat());
@@ -14,18 +14,18 @@ fn a_log_is_printed_whole_or_from_its_end_and_for_each_container() {
     assert_eq!(logs(&["-c", "elasticjob-worker", "--tail", "1"]), "line 3\n");
     assert!(logs(&["-c", "flexor-sidecar"]).starts_with("sidecar: store at "));
     let none = laptop.flexor(&["logs", pod, "-n", "elastic-job", "-c", "nope"]);
-    let said = "error: pod imagenet-worker-0 has no container nope; it has flexor-sidecar, elasticjob-worker\n";
-    assert_eq!((none.code, none.stderr.as_str()), (1, said));
+    let log = "error: pod imagenet-worker-0 has no container nope; it has flexor-sidecar, elasticjob-worker\n";
+    assert_eq!((none.code, none.stderr.as_str()), (1, log));
 }
 
 #[test]
-fn a_followed_log_ends_when_nobody_comes_in_the_place_of_its_pod() {
+fn a_followed_log_ends_when_its_pod_has_no_replacement() {
     let laptop = Laptop::with(&[torchelastic("imagenet")]);
     let follow = |pod: &str| Launcher::start(&mut laptop.command(&["logs", "-f", pod, "-n", "elastic-job"]));
     let (first, second) = (follow("imagenet-worker-0"), follow("imagenet-worker-1"));
     first.await_stdout("line 3", 1);
     second.await_stdout("line 3", 1);
-    // One is not wanted any more, the other comes to its end.
+    // One is scaled away, the other finishes.
     laptop.says(&["scale", "imagenet", "--replicas", "1", "-n", "elastic-job"]);
     assert_eq!(second.wait_for(0).stdout, "line 1\nline 2\nline 3\n");
     laptop.folder.let_go();
@@ -52,7 +52,7 @@ fn a_followed_log_goes_on_with_the_successors_of_its_pod() {
 }
 
 #[test]
-fn what_was_put_aside_is_still_printed() {
+fn rotated_logs_are_still_printed() {
     let job = torchelastic("imagenet").replace("echo the end", "seq 1 1700000");
     let laptop = Laptop::with(&[job]);
     let words = ["logs", "imagenet-worker-0", "-n", "elastic-job"];
@@ -65,7 +65,7 @@ fn what_was_put_aside_is_still_printed() {
 }
 
 #[test]
-fn whoever_stops_reading_ends_the_verb() {
+fn a_closed_pipe_ends_the_command() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let pod = "torch-mnist-edljob-worker-0";
     laptop.eventually("a line", || (!laptop.says(&["logs", pod]).is_empty()).then_some(()));

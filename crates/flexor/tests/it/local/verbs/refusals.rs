@@ -1,11 +1,11 @@
-//! What cannot be had is told in one line, with the next thing to try, and the exit code says whose fault it is.
+//! Tests refused requests: one line with the next step, and an exit code that tells a user's mistake from a fault.
 
 use std::fmt::Write;
 
 use super::laptop::{Laptop, dlrover, torchelastic};
 
 #[test]
-fn what_cannot_be_had_is_told_in_one_line() {
+fn an_impossible_request_is_refused_in_one_line() {
     let laptop = Laptop::with(&[dlrover("torch-mnist"), torchelastic("imagenet")]);
     for (file, plan) in [
         ("plan.yaml", PLAN_FOR_NOBODY.to_owned()),
@@ -14,7 +14,7 @@ fn what_cannot_be_had_is_told_in_one_line() {
     ] {
         std::fs::write(laptop.folder.path().join(file), plan).unwrap();
     }
-    let mut told = String::new();
+    let mut message = String::new();
     for words in [
         &["get", "nodes"][..],
         &["get", "pod", "nope"],
@@ -58,14 +58,14 @@ fn what_cannot_be_had_is_told_in_one_line() {
         &["apply", "-f", "jobs.yaml", "-n", "other"],
     ] {
         let ran = laptop.flexor(words);
-        writeln!(told, "$ flexor {}\n{}exit code {}\n", words.join(" "), ran.stderr, ran.code).unwrap();
+        writeln!(message, "$ flexor {}\n{}exit code {}\n", words.join(" "), ran.stderr, ran.code).unwrap();
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(message);
     let wrong = laptop.flexor(&["kill", "x", "--signal", "NOPE"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("there is no signal NOPE"), "{}", wrong.stderr);
     let wrong = laptop.flexor(&["scale", "torch-mnist", "--worker", "-1"]);
-    let told = "invalid value '-1' for '--worker <N>': write how many there are to be in all, such as 0 or 3";
-    assert!(wrong.code == 2 && wrong.stderr.contains(told) && !wrong.stderr.contains("tip"), "{}", wrong.stderr);
+    let message = "invalid value '-1' for '--worker <N>': write how many there are to be in all, such as 0 or 3";
+    assert!(wrong.code == 2 && wrong.stderr.contains(message) && !wrong.stderr.contains("tip"), "{}", wrong.stderr);
     let wrong = laptop.flexor(&["migrate", "x", "ps-0", "--memory", "4GB"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("`4GB` is not a quantity; write `4G`"), "{}", wrong.stderr);
     let wrong = laptop.flexor(&["get", "pods", "-l", "a in b"]);

@@ -1,4 +1,4 @@
-//! What people wish for: the steps of the tutorials, with `flexor` in place of `kubectl`.
+//! Tests the requests of users: the steps of the tutorials with `flexor` in place of `kubectl`.
 
 use super::laptop::{Laptop, dlrover, redacted, torchelastic};
 
@@ -10,14 +10,14 @@ fn a_deleted_worker_comes_back_under_its_name() {
     assert_eq!(laptop.says(&["delete", "pod", name]), format!("pod \"{name}\" deleted\n"));
     laptop.await_running(3);
     assert_ne!(laptop.uid_of_running(name), Some(before));
-    let told = laptop.says(&["events"]);
-    assert!(told.contains("PodDeleted") && told.contains(&format!("pod/{name}")), "{told}");
+    let message = laptop.says(&["events"]);
+    assert!(message.contains("PodDeleted") && message.contains(&format!("pod/{name}")), "{message}");
     let why = laptop.says(&["why", "torch-mnist"]);
     assert!(why.contains("worker 1: was filled again once"), "{why}");
 }
 
 #[test]
-fn a_killed_program_is_started_again_and_the_reason_told() {
+fn a_killed_program_is_started_again_and_the_reason_is_shown() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let name = "torch-mnist-edljob-worker-0";
     let before = laptop.uid_of_running(name).unwrap();
@@ -35,7 +35,7 @@ fn a_killed_program_is_started_again_and_the_reason_told() {
     };
     assert_eq!(row(&["get", "pods"])[3], "0");
     assert_eq!(row(&["get", "pods", "-o", "wide"]).last().unwrap(), "1");
-    // What follows its job says which it is, as long as it is the only one.
+    // A short name is enough as long as it is unique.
     let before = laptop.uid_of_running(name).unwrap();
     assert_eq!(laptop.says(&["kill", "worker-0"]), format!("pod/{name} sent SIGKILL\n"));
     laptop.eventually("yet another worker 0", || laptop.uid_of_running(name).filter(|uid| *uid != before));
@@ -48,25 +48,25 @@ fn a_killed_program_is_started_again_and_the_reason_told() {
 #[test]
 fn a_torchelastic_job_is_scaled_by_its_description() {
     let laptop = Laptop::with(&[torchelastic("imagenet")]);
-    let place = ["-n", "elastic-job"];
+    let namespace = ["-n", "elastic-job"];
     let scale = |replicas: &str| {
-        laptop.says(&[&["scale", "elasticjob", "imagenet", "--replicas", replicas], &place[..]].concat())
+        laptop.says(&[&["scale", "elasticjob", "imagenet", "--replicas", replicas], &namespace[..]].concat())
     };
     assert_eq!(scale("1"), "elasticjob.elastic.pytorch.org/imagenet scaled\n");
     laptop.await_running(2);
-    let names = laptop.says(&[&["get", "pods", "-o", "name"], &place[..]].concat());
+    let names = laptop.says(&[&["get", "pods", "-o", "name"], &namespace[..]].concat());
     assert_eq!(names, "pod/imagenet-master\npod/imagenet-worker-0\n");
-    let table = laptop.shows(&[&["get", "elasticjob", "imagenet"], &place[..]].concat());
+    let table = laptop.shows(&[&["get", "elasticjob", "imagenet"], &namespace[..]].concat());
     insta::assert_snapshot!(table, @r"
     NAME       DESIRED   MIN   MAX   PHASE     AGE
     imagenet   1         1     3     Running   0s
     ");
-    // The manifest says two.
+    // The manifest has two replicas.
     let applied = laptop.flexor(&["-n", "elastic-job", "apply", "-f", "jobs.yaml"]);
     assert_eq!((applied.code, &*applied.stdout), (0, "elasticjob.elastic.pytorch.org/imagenet configured\n"));
-    let told = "note: sizes of roles, and whether imagenet is suspended, change at once; all else holds for pods that are \
+    let message = "note: sizes of roles, and whether imagenet is suspended, change at once; all else holds for pods that are \
                 made from now on, and `flexor delete pod NAME` has one made again\n";
-    assert_eq!(applied.stderr, told);
+    assert_eq!(applied.stderr, message);
     laptop.await_running(3);
     let again = laptop.flexor(&["apply", "-f", "jobs.yaml"]);
     assert_eq!((&*again.stdout, &*again.stderr), ("elasticjob.elastic.pytorch.org/imagenet unchanged\n", ""));
@@ -93,9 +93,9 @@ fn every_verb_takes_the_short_name_of_a_pod() {
 #[test]
 fn a_dlrover_job_is_scaled_by_plans() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
-    let told = laptop.says(&["scale", "torch-mnist", "--worker", "1"]);
+    let message = laptop.says(&["scale", "torch-mnist", "--worker", "1"]);
     let (job, plan) = ("elasticjob.elastic.iml.github.io", "scaleplan.elastic.iml.github.io");
-    assert_eq!(told, format!("{job}/torch-mnist scaled by {plan}/torch-mnist-scale-0\n"));
+    assert_eq!(message, format!("{job}/torch-mnist scaled by {plan}/torch-mnist-scale-0\n"));
     laptop.await_running(2);
     laptop.says(&["scale", "torch-mnist", "--replicas", "2", "--role", "worker"]);
     laptop.await_running(3);
@@ -117,13 +117,13 @@ fn a_dlrover_job_is_scaled_by_plans() {
     let gone = laptop.says(&["delete", "dsp", "torch-mnist-scale-0"]);
     assert_eq!(gone, format!("{plan} \"torch-mnist-scale-0\" deleted\n"));
     assert_eq!(laptop.says(&["get", "dsp", "-o", "name"]), format!("{plan}/torch-mnist-scale-1\n"));
-    // The manifest says two, and its user more.
+    // The manifest has two replicas, and its user asks for more.
     laptop.says(&["scale", "torch-mnist", "--worker", "4"]);
     laptop.await_running(5);
 }
 
 #[test]
-fn what_was_got_can_be_applied_and_changes_nothing() {
+fn the_output_of_get_can_be_applied_and_changes_nothing() {
     let laptop = Laptop::with(&[dlrover("torch-mnist"), torchelastic("imagenet")]);
     laptop.says(&["scale", "torch-mnist", "--worker", "1"]);
     for (format, words) in [("yaml", "elasticjobs,scaleplans"), ("json", "elasticjobs"), ("yaml", "scaleplans")] {
@@ -148,7 +148,7 @@ fn a_run_whose_last_job_is_deleted_has_not_succeeded() {
 }
 
 #[test]
-fn what_manifests_name_is_deleted() {
+fn delete_removes_the_objects_of_a_manifest() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: settings }\n";
     std::fs::write(laptop.folder.path().join("more.yaml"), format!("{}---\n{object}", dlrover("second"))).unwrap();
@@ -158,26 +158,26 @@ fn what_manifests_name_is_deleted() {
     assert_eq!(gone, "elasticjob.elastic.iml.github.io \"second\" deleted\nconfigmap \"settings\" deleted\n");
     laptop.await_running(3);
     let again = laptop.flexor(&["delete", "-n", "other", "-f", "more.yaml"]);
-    let told = "error: there is no elasticjob second in namespace other\n\
+    let message = "error: there is no elasticjob second in namespace other\n\
                 error: there is no configmap settings in namespace other\n";
-    assert_eq!((again.code, again.stdout.as_str(), again.stderr.as_str()), (1, "", told));
+    assert_eq!((again.code, again.stdout.as_str(), again.stderr.as_str()), (1, "", message));
     let ignored = laptop.flexor(&["delete", "-n", "other", "-f", "more.yaml", "--ignore-not-found"]);
     assert_eq!((ignored.code, ignored.stderr.as_str()), (0, ""));
-    // What happened to it is still known.
-    let told = laptop.says(&["events", "second", "-n", "other"]);
-    assert!(told.contains("JobDeleted   job/second"), "{told}");
+    // Its events are still known.
+    let message = laptop.says(&["events", "second", "-n", "other"]);
+    assert!(message.contains("JobDeleted   job/second"), "{message}");
 }
 
 #[test]
-fn jobs_come_and_go_beside_others() {
+fn jobs_are_added_and_deleted_beside_others() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     std::fs::write(laptop.folder.path().join("more.yaml"), dlrover("second")).unwrap();
-    let told = laptop.says(&["apply", "-f", "more.yaml", "-n", "other"]);
-    assert_eq!(told, "elasticjob.elastic.iml.github.io/second created\n");
+    let message = laptop.says(&["apply", "-f", "more.yaml", "-n", "other"]);
+    assert_eq!(message, "elasticjob.elastic.iml.github.io/second created\n");
     laptop.await_running(6);
     let gone = laptop.says(&["delete", "elasticjob", "second", "-n", "other"]);
     assert_eq!(gone, "elasticjob.elastic.iml.github.io \"second\" deleted\n");
-    // It came back because the job and all its pods are gone.
+    // The command returned because the job and all its pods are gone.
     let rest = laptop.flexor(&["get", "pods", "-n", "other"]);
     assert_eq!((rest.code, rest.stdout.as_str()), (0, ""));
     let hint = "No resources found in other namespace; there are some in default: add -n default\n";

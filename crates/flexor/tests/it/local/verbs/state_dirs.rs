@@ -1,17 +1,17 @@
-//! Where clusters are: folders of their own, which only their owners can open.
+//! Tests state directories: one for each cluster, accessible only by its owner.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use nix::sys::signal::Signal;
 
-use super::super::faults::waiting::eventually;
+use super::super::faults::deadline::eventually;
 use super::super::launch::launcher::Launcher;
 use super::laptop::{Laptop, dlrover};
 use crate::program::run;
 
 #[test]
-fn two_clusters_side_by_side_know_nothing_of_each_other() {
+fn two_clusters_side_by_side_are_independent() {
     let (one, two) = (Laptop::with(&[dlrover("first")]), Laptop::with(&[dlrover("second")]));
     for (laptop, name) in [(&one, "first"), (&two, "second")] {
         let names = laptop.says(&["get", "elasticjobs", "-A", "-o", "name"]);
@@ -20,7 +20,7 @@ fn two_clusters_side_by_side_know_nothing_of_each_other() {
 }
 
 #[test]
-fn only_its_owner_can_open_the_socket_and_it_goes_with_the_cluster() {
+fn only_the_owner_can_open_the_socket_and_it_is_removed_with_the_cluster() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let mode = |path: std::path::PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(laptop.state_dir()), mode(laptop.state_dir().join("socket"))), (0o700, 0o600));
@@ -33,7 +33,7 @@ fn only_its_owner_can_open_the_socket_and_it_goes_with_the_cluster() {
 }
 
 #[test]
-fn where_no_cluster_runs_the_next_step_is_told() {
+fn without_a_cluster_the_next_step_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     let state_dir = folder.path().join("none");
     let hint = |state_dir: &std::path::Path| {
@@ -52,8 +52,8 @@ fn where_no_cluster_runs_the_next_step_is_told() {
     let watch = Launcher::start(&mut laptop.command(&["events", "-w"]));
     watch.await_stdout("PodWanted", 3);
     laptop.run.signal(Signal::SIGKILL);
-    let said = watch.wait_for(3).stderr;
-    assert!(said.starts_with("error: the laptop cluster does not answer any more: "), "{said}");
+    let output = watch.wait_for(3).stderr;
+    assert!(output.starts_with("error: the laptop cluster does not answer any more: "), "{output}");
     let socket = laptop.state_dir().join("socket");
     let hint = format!(
         "error: no laptop cluster runs in {}, but one that was killed has left torch-mnist; `flexor run --resume` or \

@@ -1,4 +1,4 @@
-//! What people see: every table and description.
+//! Tests every table and description for people.
 
 use super::super::launch::folder::WAIT;
 use super::laptop::{Laptop, dlrover, redacted, torchelastic};
@@ -6,7 +6,7 @@ use super::laptop::{Laptop, dlrover, redacted, torchelastic};
 #[test]
 fn tables_are_those_of_kubectl_with_the_columns_of_the_definitions() {
     let laptop = Laptop::with(&[dlrover("torch-mnist"), torchelastic("imagenet")]);
-    let mut told = String::new();
+    let mut message = String::new();
     for words in [
         &["get", "pods"][..],
         &["get", "pods", "-A", "-o", "wide"],
@@ -23,33 +23,33 @@ fn tables_are_those_of_kubectl_with_the_columns_of_the_definitions() {
         &["why", "torch-mnist"],
         &["why", "tej", "imagenet", "-n", "elastic-job"],
     ] {
-        told.push_str(&format!("$ flexor {}\n{}\n", words.join(" "), laptop.shows(words)));
+        message.push_str(&format!("$ flexor {}\n{}\n", words.join(" "), laptop.shows(words)));
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(message);
     insta::assert_snapshot!("a_job_is_described", laptop.shows(&["describe", "tej", "imagenet", "-n", "elastic-job"]));
     insta::assert_snapshot!("a_pod_is_described", laptop.shows(&["describe", "pod", "torch-mnist-edljob-worker-1"]));
 }
 
 #[test]
-fn nothing_of_a_pod_that_is_over_is_ready() {
+fn no_container_of_a_finished_pod_is_ready() {
     let laptop = Laptop::begin(&[dlrover("stays"), torchelastic("ends").replace(WAIT, "true")]);
-    // The phase, not the word: a pod says Completed as soon as its program is done, while its sidecar still ends.
+    // The phase, not the column: a pod shows Completed as soon as its program is done, while its sidecar still ends.
     laptop.eventually("both workers over", || {
         let words = ["get", "pods", "-n", "elastic-job", "-l", "replica-type=worker", "-o", "json"];
         let pods: serde_json::Value = serde_json::from_str(&laptop.flexor(&words).stdout).ok()?;
         let phases = pods["items"].as_array()?.iter().filter_map(|pod| pod["status"]["phase"].as_str());
         phases.eq(["Succeeded", "Succeeded"]).then_some(())
     });
-    let told = laptop.says(&["get", "pods", "-n", "elastic-job"]);
-    assert_eq!(told.matches("worker").count(), 2, "{told}");
-    for worker in told.lines().filter(|line| line.contains("worker")) {
+    let message = laptop.says(&["get", "pods", "-n", "elastic-job"]);
+    assert_eq!(message.matches("worker").count(), 2, "{message}");
+    for worker in message.lines().filter(|line| line.contains("worker")) {
         let cells: Vec<&str> = worker.split_whitespace().collect();
-        assert_eq!(cells[1..3], ["0/2", "Completed"], "{told}");
+        assert_eq!(cells[1..3], ["0/2", "Completed"], "{message}");
     }
 }
 
 #[test]
-fn objects_are_those_of_kubernetes_for_programs() {
+fn programs_get_objects_as_kubernetes_prints_them() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
     let words = ["get", "pod", "torch-mnist-edljob-worker-0"];
     let pod = laptop.json(&words);
@@ -66,17 +66,17 @@ fn objects_are_those_of_kubernetes_for_programs() {
 }
 
 #[test]
-fn top_tells_what_pods_use() {
+fn top_shows_the_usage_of_pods() {
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
-    let told = laptop.says(&["top"]);
-    let rows: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
+    let message = laptop.says(&["top"]);
+    let rows: Vec<Vec<&str>> = message.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0], ["NAME", "CPU(cores)", "MEMORY(bytes)"]);
     let names: Vec<&str> = rows[1..].iter().map(|row| row[0]).collect();
     let workers = ["torch-mnist-edljob-worker-0", "torch-mnist-edljob-worker-1"];
     assert_eq!(names, ["elasticjob-torch-mnist-dlrover-master", workers[0], workers[1]]);
     for row in &rows[1..] {
         let memory: u64 = row[2].strip_suffix("Mi").unwrap().parse().unwrap();
-        assert!(row[1].ends_with('m') && memory > 0, "{told}");
+        assert!(row[1].ends_with('m') && memory > 0, "{message}");
     }
     let metrics = laptop.json(&["top", "-l", "replica-type=worker"]);
     assert!(metrics["items"].as_array().unwrap().len() <= 2);

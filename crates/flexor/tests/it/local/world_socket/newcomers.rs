@@ -1,4 +1,4 @@
-//! Nodes that come to others whose processes outlive changes: nobody waits for their start.
+//! Tests nodes that join a world of surviving processes: the world does not wait for their start.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use flexor_testbed::skip;
 
-use super::super::faults::waiting::throughout;
+use super::super::faults::deadline::throughout;
 use super::super::launch::folder::WAIT;
 use super::super::launch::launcher::{Launcher, end_well};
-use super::told;
+use super::world_reports;
 use super::{has_python, hasty_node, job, one_more, worker};
 
 macro_rules! python_or_skip {
@@ -21,20 +21,20 @@ macro_rules! python_or_skip {
 }
 
 #[test]
-fn nobody_waits_for_a_newcomer_that_takes_its_time_to_start() {
+fn the_world_does_not_wait_for_a_newcomer_that_starts_slowly() {
     python_or_skip!();
     let job = job(2);
     let mut nodes = vec![hasty_node(&job, &worker("")), hasty_node(&job, &worker(""))];
-    let first = told::await_world(&job.folder, |world| world.len() == 2);
+    let first = world_reports::await_world(&job.folder, |world| world.len() == 2);
     job.expect(3);
     let slow = format!("echo $$ >> slow; until [ -e imported ]; do sleep 0.1; done; {}", worker(""));
     nodes.push(hasty_node(&job, &slow));
     job.folder.await_lines("slow", 1);
-    // Longer than the three seconds in which survivors have to be in a world, and than any last call.
+    // Longer than the three seconds in which survivors must enter a world, and than any last call.
     throughout(Duration::from_secs(5), || assert_eq!(job.folder.lines("told").len(), 2, "{}", job.folder.read("told")));
     fs::write(job.folder.path().join("imported"), "").unwrap();
-    let second = told::await_world(&job.folder, |world| world.len() == 3);
-    told::assert_world(&second, &first.iter().map(|told| told.pid).collect());
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 3);
+    world_reports::assert_world(&second, &first.iter().map(|report| report.pid).collect());
     assert_eq!(second[0].world.round, first[0].world.round + 1, "one change");
     job.folder.let_go();
     end_well(nodes);
@@ -43,15 +43,15 @@ fn nobody_waits_for_a_newcomer_that_takes_its_time_to_start() {
 }
 
 #[test]
-fn a_newcomer_that_does_not_know_the_socket_is_started_inside_when_its_time_is_up() {
+fn a_newcomer_that_ignores_the_socket_is_restarted_inside_the_world_after_its_deadline() {
     python_or_skip!();
     let job = job(1);
     let first = job.node(1, &worker(""));
-    told::await_world(&job.folder, |world| world.len() == 1);
+    world_reports::await_world(&job.folder, |world| world.len() == 1);
     job.expect(2);
     let stranger = hasty_node(&job, &format!("echo rank $RANK >> strangers; {WAIT}"));
     // Thirty times as long as the second that others have to leave their world.
-    let second = told::await_world(&job.folder, |world| world[0].world.world_size == 2);
+    let second = world_reports::await_world(&job.folder, |world| world[0].world.world_size == 2);
     let rank = 1 - second[0].world.rank;
     assert_eq!(job.folder.await_lines("strangers", 2), ["rank".to_owned(), format!("rank {rank}")]);
     job.folder.let_go();
@@ -60,13 +60,13 @@ fn a_newcomer_that_does_not_know_the_socket_is_started_inside_when_its_time_is_u
 }
 
 #[test]
-fn a_newcomer_that_fails_without_a_rank_is_started_inside_at_once() {
+fn a_newcomer_that_fails_without_a_rank_is_restarted_inside_the_world_at_once() {
     python_or_skip!();
     let job = job(1);
     let first = job.node(1, &worker(""));
-    told::await_world(&job.folder, |world| world.len() == 1);
+    world_reports::await_world(&job.folder, |world| world.len() == 1);
     let stranger = one_more(&job, 1, &format!("echo ${{RANK:?}} >> strangers; {WAIT}"));
-    told::await_world(&job.folder, |world| world[0].world.world_size == 2);
+    world_reports::await_world(&job.folder, |world| world[0].world.world_size == 2);
     assert_eq!(job.folder.await_lines("strangers", 1).len(), 1);
     job.folder.let_go();
     end_well([first, stranger]);
@@ -74,7 +74,7 @@ fn a_newcomer_that_fails_without_a_rank_is_started_inside_at_once() {
 }
 
 #[test]
-fn workers_that_start_outside_have_the_environment_of_the_others_but_for_their_place() {
+fn workers_that_start_outside_have_the_same_environment_except_rank_and_world() {
     python_or_skip!();
     let job = job(1);
     let node = |script: &str| {
@@ -87,7 +87,7 @@ fn workers_that_start_outside_have_the_environment_of_the_others_but_for_their_p
     for name in ["inside", "outside"] {
         job.expect(nodes.len() + 1);
         nodes.push(node(&format!("env > {name}.${{FLEXOR_WORKER##*/}}; {}", worker(""))));
-        told::await_world(&job.folder, |world| world.len() == 2 * nodes.len());
+        world_reports::await_world(&job.folder, |world| world.len() == 2 * nodes.len());
     }
     let of_the_world = |name: &str| {
         ["RANK", "WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"].contains(&name)

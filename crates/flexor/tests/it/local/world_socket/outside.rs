@@ -1,4 +1,4 @@
-//! Nodes that stand aside: their worker died among others that go on, and the next one starts outside every world.
+//! Tests nodes outside the world: after a worker's death its successor starts outside, while the others continue.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,19 +8,19 @@ use flexor_testbed::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::super::faults::waiting::{eventually, throughout};
+use super::super::faults::deadline::{eventually, throughout};
 use super::super::launch::folder::WAIT;
 use super::super::launch::job::Job;
 use super::super::launch::launcher::{Launcher, end_well};
-use super::told::{self, Told};
+use super::world_reports::{self, WorldReport};
 use super::{has_python, job, one_more, worker};
 
-/// A script that writes down that it was started, and does something else than the worker from the second time on.
+/// A script that records its start, and runs something other than the worker from the second time on.
 fn then(second: &str) -> String {
     format!("echo $FLEXOR_INCARNATION >> starts; if [ $(wc -l < starts) -gt 1 ]; then {second}; fi; {}", worker(""))
 }
 
-fn kill_worker(worker: &Told) {
+fn kill_worker(worker: &WorldReport) {
     kill(Pid::from_raw(worker.pid), Signal::SIGKILL).unwrap();
 }
 
@@ -28,12 +28,12 @@ fn kill_worker(worker: &Told) {
 fn stands_aside(second: &str) -> (Job, Launcher, Launcher) {
     let job = job(1);
     let staying = job.node(1, &worker(""));
-    told::await_world(&job.folder, |world| world.len() == 1);
+    world_reports::await_world(&job.folder, |world| world.len() == 1);
     let aside = one_more(&job, 1, &then(second));
-    let first = told::await_world(&job.folder, |world| world.len() == 2);
-    let killed = first.iter().find(|told| !first[0].world.survivors.contains(&told.world.rank)).unwrap();
+    let first = world_reports::await_world(&job.folder, |world| world.len() == 2);
+    let killed = first.iter().find(|report| !first[0].world.survivors.contains(&report.world.rank)).unwrap();
     kill_worker(killed);
-    told::await_world(&job.folder, |world| world[0].world.world_size == 1 && world[0].pid == first[0].pid);
+    world_reports::await_world(&job.folder, |world| world[0].world.world_size == 1 && world[0].pid == first[0].pid);
     (job, staying, aside)
 }
 
@@ -46,7 +46,7 @@ macro_rules! python_or_skip {
 }
 
 #[test]
-fn a_node_whose_next_worker_has_nothing_left_to_do_waits_for_the_end_of_the_run() {
+fn a_node_whose_next_worker_finds_no_work_waits_for_the_end_of_the_run() {
     python_or_skip!();
     let (job, staying, mut aside) = stands_aside("exit 0");
     aside.await_stderr("nothing left to do");
@@ -57,17 +57,17 @@ fn a_node_whose_next_worker_has_nothing_left_to_do_waits_for_the_end_of_the_run(
 }
 
 #[test]
-fn a_node_that_nobody_can_do_without_joins_again_though_its_worker_has_nothing_left_to_do() {
+fn a_node_needed_for_the_minimum_rejoins_although_its_worker_finds_no_work() {
     python_or_skip!();
     let job = job(1);
     let node = job.node(1, &then("exit 0"));
-    kill_worker(&told::await_world(&job.folder, |world| world.len() == 1)[0]);
+    kill_worker(&world_reports::await_world(&job.folder, |world| world.len() == 1)[0]);
     node.wait_for(0);
     assert_eq!(job.run()["programFailures"], 0, "{}", job.run());
 }
 
 #[test]
-fn a_worker_that_starts_outside_does_not_keep_its_node_from_hearing_that_the_run_is_closed() {
+fn a_node_learns_that_the_run_is_closed_while_its_worker_starts_outside() {
     python_or_skip!();
     let (job, staying, aside) = stands_aside("trap 'exit 0' TERM; while :; do sleep 0.1; done");
     job.folder.await_lines("starts", 2);
@@ -76,7 +76,7 @@ fn a_worker_that_starts_outside_does_not_keep_its_node_from_hearing_that_the_run
 }
 
 #[test]
-fn a_signal_ends_a_node_that_stands_aside() {
+fn a_signal_ends_a_node_outside_the_world() {
     python_or_skip!();
     let (job, staying, aside) = stands_aside("trap 'exit 0' TERM; while :; do sleep 0.1; done");
     job.folder.await_lines("starts", 2);
@@ -117,19 +117,19 @@ fn a_worker_that_is_killed_whenever_it_enters_a_world_is_not_started_for_ever() 
     let (job, staying, aside) = stands_aside(&worker("dies-when-told"));
     let ended = aside.wait_for(1);
     assert!(ended.stderr.contains("RestartsExhausted"), "{}", ended.stderr);
-    assert_eq!(job.folder.lines("starts").len(), 2, "it was told a world, and of no use in it");
+    assert_eq!(job.folder.lines("starts").len(), 2, "it received a world and died in it");
     job.folder.let_go();
     end_well([staying]);
 }
 
 #[test]
-fn a_failure_is_told_with_the_rank_that_the_worker_had_in_its_last_world() {
+fn a_failure_is_reported_with_the_rank_of_the_last_world() {
     python_or_skip!();
     let job = job(1);
     let staying = job.node(1, &worker(""));
-    told::await_world(&job.folder, |world| world.len() == 1);
+    world_reports::await_world(&job.folder, |world| world.len() == 1);
     let failing = one_more(&job, 1, &worker(""));
-    let world = told::await_world(&job.folder, |world| world.len() == 2);
+    let world = world_reports::await_world(&job.folder, |world| world.len() == 2);
     kill(Pid::from_raw(world[1].pid), Signal::SIGTERM).unwrap();
     let ended = failing.wait_for(1);
     assert!(ended.stderr.contains("failed at rank 1 ("), "it began outside: {}", ended.stderr);
@@ -139,39 +139,39 @@ fn a_failure_is_told_with_the_rank_that_the_worker_had_in_its_last_world() {
 }
 
 #[test]
-fn nobody_waits_until_the_other_workers_of_a_node_have_ended_whose_worker_died() {
+fn the_next_world_does_not_wait_for_other_workers_of_a_failed_node_to_end() {
     python_or_skip!();
     let job = job(1);
     let staying = job.node(1, &worker(""));
-    told::await_world(&job.folder, |world| world.len() == 1);
+    world_reports::await_world(&job.folder, |world| world.len() == 1);
     job.expect(2);
     let until_let_go = format!("trap 'echo > asked; {WAIT}; echo > ended; exit 0' TERM; ");
     let slow = worker("").replacen("exec ", &until_let_go, 1);
     let aside = job.node(2, &format!("if [ $LOCAL_RANK = 1 ]; then {slow} & wait; else {}; fi", worker("")));
-    let first = told::await_world(&job.folder, |world| world.len() == 3);
-    kill_worker(first.iter().rfind(|told| told.world.local_rank == 0).unwrap());
-    let second = told::await_world(&job.folder, |world| world[0].world.world_size == 1);
+    let first = world_reports::await_world(&job.folder, |world| world.len() == 3);
+    kill_worker(first.iter().rfind(|report| report.world.local_rank == 0).unwrap());
+    let second = world_reports::await_world(&job.folder, |world| world[0].world.world_size == 1);
     assert!(!job.folder.path().join("ended").exists(), "the other worker takes its time");
     assert_eq!(second[0].pid, first[0].pid);
     job.folder.let_go();
     end_well([staying, aside]);
-    assert!(job.folder.path().join("asked").exists(), "the other worker was told to end");
+    assert!(job.folder.path().join("asked").exists(), "the other worker was terminated");
 }
 
 #[test]
-fn a_node_that_has_nothing_left_to_do_is_there_when_the_others_become_too_few() {
+fn a_node_without_work_rejoins_when_the_others_fall_below_the_minimum() {
     python_or_skip!();
     let job = Job::start("2:3", "0");
     job.expect(3);
     let [staying, lost] = [(); 2].map(|()| job.node(1, &worker("")));
     let aside = job.node(1, &then("exit 0").replacen("$FLEXOR_INCARNATION", "$$", 1));
-    let first = told::await_world(&job.folder, |world| world.len() == 3);
+    let first = world_reports::await_world(&job.folder, |world| world.len() == 3);
     let killed: i32 = job.folder.await_lines("starts", 1)[0].parse().unwrap();
-    kill_worker(first.iter().find(|told| told.pid == killed).unwrap());
-    let second = told::await_world(&job.folder, |world| world.len() == 2 && world[0].world.world_size == 2);
+    kill_worker(first.iter().find(|report| report.pid == killed).unwrap());
+    let second = world_reports::await_world(&job.folder, |world| world.len() == 2 && world[0].world.world_size == 2);
     aside.await_stderr("nothing left to do");
     drop(lost);
-    let third = told::await_world(&job.folder, |world| world[0].world.round > second[0].world.round);
+    let third = world_reports::await_world(&job.folder, |world| world[0].world.round > second[0].world.round);
     assert_eq!((third.len(), third[0].world.world_size), (1, 2), "{third:?}");
     job.folder.let_go();
     end_well([staying, aside]);
@@ -179,16 +179,16 @@ fn a_node_that_has_nothing_left_to_do_is_there_when_the_others_become_too_few() 
 }
 
 #[test]
-fn a_node_with_a_worker_that_is_ready_and_one_that_has_ended_well_starts_both_again() {
+fn a_node_with_one_ready_and_one_finished_worker_restarts_both() {
     python_or_skip!();
     let job = job(1);
-    // Of the second life one worker has nothing to do, in the third both have.
+    // In the second incarnation one worker has nothing to do, in the third both have.
     let second = "case $LOCAL_RANK$(wc -l < starts) in 1[34]) exit 0;; esac";
     let script = format!("echo $FLEXOR_INCARNATION >> starts; {second}; {}", worker(""));
     let node = job.node(2, &script);
-    kill_worker(&told::await_world(&job.folder, |world| world.len() == 2)[0]);
+    kill_worker(&world_reports::await_world(&job.folder, |world| world.len() == 2)[0]);
     let lines = job.folder.await_lines("starts", 6);
-    told::await_world(&job.folder, |world| world.len() == 2 && world[0].world.round > 0);
+    world_reports::await_world(&job.folder, |world| world.len() == 2 && world[0].world.round > 0);
     let lives: BTreeSet<&String> = lines.iter().collect();
     assert_eq!(lives.len(), 3, "{lines:?}");
     job.folder.let_go();
@@ -196,16 +196,18 @@ fn a_node_with_a_worker_that_is_ready_and_one_that_has_ended_well_starts_both_ag
 }
 
 #[test]
-fn every_life_of_a_worker_has_a_greater_number_than_all_before() {
+fn every_incarnation_of_a_worker_has_a_greater_number_than_its_predecessors() {
     python_or_skip!();
     let (job, first, second) = stands_aside(":");
     // In and out of worlds, with rounds that others complete in the meantime.
     for _ in 0..2 {
-        let world = told::await_world(&job.folder, |world| world.len() == 2);
+        let world = world_reports::await_world(&job.folder, |world| world.len() == 2);
         // One that is killed before it has joined was of no use, and is charged.
         second.await_stderr(&format!("have joined the world round={}", world[0].world.round));
-        kill_worker(world.iter().find(|told| !world[0].world.survivors.contains(&told.world.rank)).unwrap());
-        told::await_world(&job.folder, |next| next[0].world.round > world[0].world.round + 1 && next.len() == 2);
+        kill_worker(world.iter().find(|report| !world[0].world.survivors.contains(&report.world.rank)).unwrap());
+        world_reports::await_world(&job.folder, |next| {
+            next[0].world.round > world[0].world.round + 1 && next.len() == 2
+        });
     }
     job.folder.let_go();
     end_well([first, second]);
@@ -214,31 +216,31 @@ fn every_life_of_a_worker_has_a_greater_number_than_all_before() {
 }
 
 #[test]
-fn a_node_stands_aside_for_a_master_that_was_away_when_its_worker_died() {
+fn a_node_steps_out_after_an_outage_of_the_master_in_which_its_worker_died() {
     python_or_skip!();
     let mut job = job(1);
     let staying = job.node(1, &worker("loses-peers"));
-    told::await_world(&job.folder, |world| world.len() == 1);
+    world_reports::await_world(&job.folder, |world| world.len() == 1);
     // The next worker takes its time.
     let aside = one_more(&job, 1, &then(WAIT));
-    let first = told::await_world(&job.folder, |world| world.len() == 2);
+    let first = world_reports::await_world(&job.folder, |world| world.len() == 2);
     job.master.end_with(Signal::SIGKILL);
-    kill_worker(first.iter().find(|told| told.pid != first[0].pid).unwrap());
+    kill_worker(first.iter().find(|report| report.pid != first[0].pid).unwrap());
     fs::write(job.folder.path().join("lost"), "").unwrap();
     job.folder.await_lines("starts", 2);
     job.start_master_again();
-    let second = told::await_world(&job.folder, |world| world[0].world.round > first[0].world.round);
+    let second = world_reports::await_world(&job.folder, |world| world[0].world.round > first[0].world.round);
     assert_eq!((second[0].pid, second[0].world.world_size), (first[0].pid, 1), "it does not wait: {second:?}");
     job.folder.let_go();
     end_well([staying, aside]);
 }
 
-/// A node of a job for two, whose worker is in the world and is kept for the next one, which does not come.
+/// A node of a job for two, whose worker is in the world and is kept for the next one, which never forms.
 fn kept_worker(script: &str) -> (Job, Launcher) {
     let job = Job::start("2", "0");
     let waiting = job.node(1, script);
     let lost = job.node(1, &worker(""));
-    told::await_world(&job.folder, |world| world.len() == 2);
+    world_reports::await_world(&job.folder, |world| world.len() == 2);
     drop(lost);
     let members = || job.run()["members"].as_array().cloned().unwrap_or_default();
     eventually("the node that waits", || {
@@ -255,7 +257,7 @@ fn kept_worker_that_quits(code: i32) -> (Job, Launcher) {
 }
 
 #[test]
-fn a_launcher_that_is_told_to_end_waits_for_no_world_any_more_though_its_kept_worker_takes_its_time() {
+fn a_terminated_launcher_waits_for_no_world_while_its_kept_worker_ends_slowly() {
     python_or_skip!();
     let slow = worker("").replacen("exec ", "trap 'echo asked; sleep 3; kill $!; exit 0' INT; ", 1);
     let (job, mut waiting) = kept_worker(&format!("{slow} & wait"));

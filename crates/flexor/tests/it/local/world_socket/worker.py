@@ -1,12 +1,14 @@
-"""A worker that speaks the protocol of the world's socket by hand and writes down in `told` every world that it is told.
+"""A worker that speaks the world socket's protocol by hand and records every world that it receives in `told`.
 
 Usage: worker.py [odd | hangs-up | loses-peers | dies | dies-when-told | stays | never-joins | quits]
 
-`odd` first says on other connections what nobody should say, and writes down in `refused` what was refused; `hangs-up`
-closes its connection once it is in its first world, and works on; `loses-peers` leaves its first world by itself once
-there is a file `lost`; `dies` is dead once it is asked for a rendezvous, `dies-when-told` once it is told a world; `stays` does not
-leave its world when it is asked to; `never-joins` does not say that it is in a second one; `quits` leaves its world when it
-is asked to and then ends with the code that is in a file `quit`.
+- `odd` first sends invalid messages on other connections, and records the refusals in `refused`.
+- `hangs-up` closes its connection once it is in its first world, and works on.
+- `loses-peers` leaves its first world by itself once there is a file `lost`.
+- `dies` exits when it is asked for a rendezvous, `dies-when-told` when it receives a world.
+- `stays` does not leave its world when it is asked to.
+- `never-joins` does not confirm that it is in a second world.
+- `quits` leaves its world when it is asked to and then exits with the code in the file `quit`.
 """
 
 import json
@@ -17,7 +19,7 @@ import socket
 import sys
 import time
 
-# Beyond this nobody is left who waits for it.
+# After this time no test waits for it.
 LIFETIME = 150
 
 
@@ -84,7 +86,7 @@ def main():
             say(connection, {"ready": True})
         if waits and behaviour == "quits" and os.path.exists("quit"):
             sys.exit(int(open("quit").read()))
-        # Who has hung up waits for nothing but the end.
+        # A worker that has closed its connection only waits for its end.
         heard = [] if connection is None else [connection]
         if not select.select(heard, [], [], 0.05)[0]:
             continue

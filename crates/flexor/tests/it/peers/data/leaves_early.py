@@ -1,4 +1,4 @@
-"""A worker that ends well the moment its acknowledgement is answered, not when it is durable, and ends the master, too.
+"""A worker that exits with 0 when its acknowledgement is answered, not when it is durable, and also ends the master.
 
 Usage: leaves_early.py PROTO_FOLDER MASTER_PID RECORDS BATCH
 """
@@ -31,7 +31,7 @@ os.makedirs("out", exist_ok=True)
 with open(f"out/{os.environ['RANK']}.txt", "a") as file:
     for one in lease.batches:
         file.writelines(f"{record}\n" for record in range(one.first, one.first + one.count))
-# The first one also tells the master how long a batch takes, which it writes down at once.
+# The first one also shows the master how long a batch takes, which it journals at once.
 held = [wire.LeasedBatches(lease=lease.held.lease, first=one.number, count=1) for one in lease.batches]
 ask(acknowledge=wire.AcknowledgeBatches(done=held[0], durable=True))
 for one in held[1:]:

@@ -1,4 +1,6 @@
-"""A rank of a DDP job that leases its own data. Whoever meets the bad record fails, and its peers fail of its loss.
+"""A rank of a DDP job that leases its own data.
+
+The rank that leases the bad record fails, and its peers fail because they lose it.
 
 Usage: poison.py RECORDS BATCH BAD
 """
@@ -32,14 +34,14 @@ def main():
     post("datasets", name="numbers", records=records, batch=batch)
     os.makedirs("out", exist_ok=True)
     while True:
-        # Two at a time, so that the first failure does not tell which it was.
+        # Two at a time, so that the first failure does not identify the record.
         answer = post("datasets/numbers/lease", **who, holds=[], batches=2, waitMs=200)
         batches = answer.get("batches", [])
         numbers = [number for one in batches for number in range(one["first"], one["first"] + one["count"])]
         if bad in numbers:
             raise ValueError(f"record {bad} is bad")
         optimizer.zero_grad()
-        # Who has nothing takes part in the sum all the same.
+        # A rank without records takes part in the sum all the same.
         model(torch.tensor(numbers, dtype=torch.float32).reshape(-1, 1)).sum().backward()
         optimizer.step()
         with open(f"out/{dist.get_rank()}.txt", "a") as file:

@@ -1,10 +1,10 @@
-//! A record that one rank of a DDP job fails of, and the others because they lose that rank.
+//! Tests a record that fails one rank of a DDP job; the other ranks fail because they lose that rank.
 
 use flexor_testbed::{Torch, torch_or_skip};
 
 use super::super::job::DEADLINE;
 use crate::local::{
-    data::report::{Quarantined, Report, Written},
+    data::report::{Quarantined, Report, WrittenRecords},
     launch::{
         job::Job,
         launcher::{Launcher, end_well},
@@ -25,8 +25,8 @@ fn a_poison_record_in_one_of_a_nodes_processes_is_found_though_all_fail() {
     poisoned(torch_or_skip!(), "1", 1);
 }
 
-/// Two processes on so many nodes. It may fail three times: with another batch in hand, and twice alone. Once more, and
-/// somebody was blamed for nothing.
+/// Two processes on this many nodes. It may fail three times: with another batch leased, and twice alone. A fourth
+/// failure would mean that an innocent batch was blamed.
 fn poisoned(torch: Torch, sizes: &'static str, nodes: usize) {
     let job = Job::start(sizes, "3");
     let program = job.folder.path().join("poison.py");
@@ -40,7 +40,7 @@ fn poisoned(torch: Torch, sizes: &'static str, nodes: usize) {
     end_well((0..nodes).map(start).collect::<Vec<_>>());
 
     let report = Report::ask(job.master.ports.grpc).unwrap();
-    report.fits(RECORDS, &Written::read(&job.folder));
+    report.fits(RECORDS, &WrittenRecords::read(&job.folder));
     assert_eq!(report.quarantine, [Quarantined { first: BAD - BAD % BATCH, count: BATCH }]);
     assert_eq!(report.totals.accounted, RECORDS - BATCH, "{report:?}");
     assert_eq!(job.run()["programFailures"], 3, "{}", job.run());

@@ -1,4 +1,4 @@
-//! `examples/any-program/worker_grpc.py`: a session that breaks is taken up again, and nothing is lost by it.
+//! Tests `examples/any-program/worker_grpc.py`: a broken session is resumed without loss.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::{
     local::{
         data::{
             kills::children,
-            report::{Report, Written},
+            report::{Report, WrittenRecords},
         },
         faults::master::{Master, Ports, master},
         launch::{
@@ -25,7 +25,7 @@ use crate::{
 
 const BATCH: u64 = 5;
 
-/// A script that becomes the worker and writes into `out`, with so many seconds for each batch.
+/// A script that becomes the worker and writes into `out`, with this many seconds for each batch.
 fn worker(grpc: &Grpc, records: u64, seconds: f64) -> String {
     let program = root().join("examples/any-program/worker_grpc.py");
     format!("exec '{}' '{}' out {records} {BATCH} {seconds}", grpc.python().display(), program.display())
@@ -50,7 +50,7 @@ fn the_master_is_killed_twice_and_a_worker_once() {
     }
     end_well(nodes);
     let report = Report::ask(job.master.ports.grpc).unwrap();
-    report.fits(records, &Written::read(&job.folder));
+    report.fits(records, &WrittenRecords::read(&job.folder));
     assert_eq!(report.totals.accounted, records, "{report:?}");
     // Each of the three workers had up to three batches in hand when one of them was killed.
     assert!(report.totals.repeated_at_most <= 9 * BATCH, "{report:?}");
@@ -77,12 +77,12 @@ fn a_worker_that_ends_well_before_its_acknowledgement_is_durable_loses_nothing()
     job.start_master_again();
     node.wait_for(0);
     let report = Report::ask(job.master.ports.grpc).unwrap();
-    report.fits(records, &Written::read(&job.folder));
+    report.fits(records, &WrittenRecords::read(&job.folder));
     assert_eq!(report.totals.accounted, records, "{report:?}");
     assert!(report.totals.repeated_at_most <= 2 * BATCH, "only what was not safe is done again: {report:?}");
 }
 
-/// By hand: no launcher says who the worker is.
+/// By hand: no launcher sets the worker's identity.
 #[test]
 fn a_worker_without_a_launcher_shows_the_token_of_the_job() {
     let grpc = grpc_or_skip!();
@@ -103,5 +103,5 @@ fn a_worker_without_a_launcher_shows_the_token_of_the_job() {
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
     assert!(refused.stderr.contains("does not carry the job's token"), "{}", refused.stderr);
     let taken = run(true);
-    assert_eq!((taken.code, Written::read(&folder).records()), (Some(0), 20), "{}", taken.stderr);
+    assert_eq!((taken.code, WrittenRecords::read(&folder).records()), (Some(0), 20), "{}", taken.stderr);
 }

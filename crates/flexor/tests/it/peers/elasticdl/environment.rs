@@ -1,4 +1,4 @@
-//! Python 3.7 with ElasticDL's release and the libraries of its time, installed once into the cache.
+//! Installs Python 3.7 packages of ElasticDL's release into the cache, once.
 
 use std::env;
 use std::fs;
@@ -19,7 +19,7 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// From the cache, made first where it is missing; the error says what this machine lacks.
+    /// From the cache, installed first where it is missing; the error names what this machine lacks.
     pub(super) fn ensure() -> Result<Self, String> {
         let cache = cache_dir().map_err(|error| error.to_string())?;
         let folder = cache.join(NAME);
@@ -41,7 +41,7 @@ impl Environment {
             // The pip of that Python does not know wheels of the years after it.
             pip(&["pip==23.3.2"]);
             pip(&["-r", list.to_str().unwrap()]);
-            // Last: without it the environment is made anew.
+            // Last: without this file the environment is installed again.
             fs::rename(list, folder.join("requirements.txt")).unwrap();
         }
         Ok(Self { python })
@@ -71,7 +71,7 @@ fn python_3_7() -> Option<PathBuf> {
     let versions = fs::read_dir(pyenv.join("versions")).into_iter().flatten().flatten();
     let of_pyenv = versions.filter(|entry| entry.file_name().to_string_lossy().starts_with("3.7."));
     let candidates = in_path.into_iter().chain(of_pyenv.map(|entry| entry.path().join("bin/python3.7")));
-    // A shim of pyenv's is there even where it has nothing to run.
+    // A shim of pyenv's exists even where it has nothing to run.
     let runs = |python: &PathBuf| {
         Command::new(python).args(["-c", "import venv, ensurepip"]).output().is_ok_and(|output| output.status.success())
     };

@@ -1,4 +1,4 @@
-"""ElasticDL's released master, with nobody in the place of its pod manager: there is no cluster here."""
+"""ElasticDL's released master with a stub for its pod manager: there is no cluster here."""
 
 import time
 
@@ -26,6 +26,6 @@ master.prepare()
 print("serves", flush=True)
 while not master.task_d.finished():
     time.sleep(0.1)
-# The worker asks once more, and is told that there is nothing left.
+# The worker asks once more and learns that nothing is left.
 print("finished", flush=True)
 time.sleep(600)

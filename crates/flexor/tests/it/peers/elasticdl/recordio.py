@@ -1,1 +1,1 @@
-"""The reader of RecordIO, which this job does not use; only its name is asked for."""
+"""A stub for the RecordIO reader: the job imports it and does not use it."""

@@ -14,8 +14,8 @@ use nix::unistd::Pid;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use super::super::super::faults::waiting::eventually;
-use super::super::cluster::{Place, job_of};
+use super::super::super::faults::deadline::eventually;
+use super::super::cluster::{Workspace, job_of};
 use super::history::Act;
 use super::pure::State;
 use crate::program::bin;
@@ -31,13 +31,13 @@ pub struct Real {
     job: Job,
     plans: usize,
     stops: usize,
-    place: Place,
+    place: Workspace,
 }
 
 impl Real {
     /// A job of two workers. The first cluster that has it stops after so many acts.
     pub fn new(ids: IdRule, stop_after: Option<usize>) -> Self {
-        let place = Place::new();
+        let place = Workspace::new();
         let manifest = job_of("model", 2, PROGRAM);
         let report = manifest::check(manifest.to_string().as_bytes());
         let verdict = report.documents.into_iter().next().unwrap().verdict;
@@ -100,7 +100,7 @@ impl Real {
                 && pod.supervisor.is_some()
         };
         let look = |all: &flexor_local::cluster::Everything<'_>| all.pods.values().find(is_it).cloned();
-        self.cluster.look(look).unwrap_or_else(|| panic!("no worker {rank}"))
+        self.cluster.read(look).unwrap_or_else(|| panic!("no worker {rank}"))
     }
 
     /// Waits until the cluster has come to a state; where it stops on the way, another takes over.
@@ -130,7 +130,7 @@ impl Real {
 
     fn state(&self) -> State {
         let key = JobKey { namespace: "default".parse().unwrap(), name: self.job.name.clone() };
-        self.cluster.look(|all| {
+        self.cluster.read(|all| {
             let record = &all.jobs[&key];
             let pods = all.pods.values().map(|pod| {
                 let going = if pod.is_deleting() { " going" } else { "" };
@@ -147,7 +147,7 @@ impl Drop for Real {
     }
 }
 
-fn options(place: &Place) -> Options {
+fn options(place: &Workspace) -> Options {
     let path = std::env::var("PATH").unwrap_or_default();
     Options {
         state_dir: place.state_dir(),
@@ -163,7 +163,7 @@ fn options(place: &Place) -> Options {
     }
 }
 
-fn open(runtime: &Runtime, place: &Place, acts: usize) -> (Cluster, JoinHandle<std::io::Result<()>>) {
+fn open(runtime: &Runtime, place: &Workspace, acts: usize) -> (Cluster, JoinHandle<std::io::Result<()>>) {
     // A process that is just being started has the folder's lock until it has become another program.
     let cluster = eventually("the folder to be free", || match Cluster::open(options(place)) {
         Err(StateDirError::Taken(_)) => None,

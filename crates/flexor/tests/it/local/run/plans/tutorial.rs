@@ -1,20 +1,20 @@
-//! The table of the parameter-server tutorial, row by row, in a cluster in the background.
+//! Follows the table of the parameter-server tutorial, row by row, in a background cluster.
 
 use std::collections::BTreeMap;
 
-use super::super::cluster::Place;
-use super::{ask, eventually_or_tell, processes};
+use super::super::cluster::Workspace;
+use super::{ask, eventually_or_explain, processes};
 use crate::listings::{Row, expanded, sections, stands_for};
 
 const SECTION: &str = "DLRover: parameter servers";
 const AUTO: &str = "deepctr-auto-scaling";
 
 /// A cluster in the background, ended with this.
-struct Background(Place);
+struct PlanTutorialCluster(Workspace);
 
-impl Background {
+impl PlanTutorialCluster {
     fn up() -> Self {
-        let this = Self(Place::new());
+        let this = Self(Workspace::new());
         this.0.says(&["local", "up"]);
         this
     }
@@ -30,7 +30,7 @@ impl Background {
         processes(&self.0).into_iter().filter(|(name, _)| name.contains(AUTO)).collect()
     }
 
-    /// Does what a row says, and waits until it lists what it should.
+    /// Follows a row, and waits for its listing.
     fn follow(&self, row: &Row) {
         let commands: Vec<Vec<String>> = row.commands.iter().map(|command| here(command)).collect();
         let words =
@@ -53,12 +53,12 @@ impl Background {
             look();
             return;
         }
-        let tell = || format!("{wanted:?}, but is\n{}", self.says(&["why", AUTO]));
-        eventually_or_tell(&row.step, look, tell);
+        let explain = || format!("{wanted:?}, but is\n{}", self.says(&["why", AUTO]));
+        eventually_or_explain(&row.step, look, explain);
     }
 }
 
-impl Drop for Background {
+impl Drop for PlanTutorialCluster {
     fn drop(&mut self) {
         let _ = super::server(&["local", "down", "--now", "--state-dir", "home"])
             .current_dir(self.0.folder.path())
@@ -66,13 +66,14 @@ impl Drop for Background {
     }
 }
 
-/// A command of the page as it is said here, with the jobs that need no image and no disk. Everything is in one namespace.
+/// A command of the page in its local form, with the jobs that need no image and no disk. Everything is in one
+/// namespace.
 fn here(command: &str) -> Vec<String> {
     let words = command.strip_prefix("kubectl -n dlrover ").unwrap().split(' ');
     words.map(|word| word.replace("examples/dlrover/deepctr-", "examples/deepctr/")).collect()
 }
 
-/// A line as it is compared: of a pod that runs only the name.
+/// A line for comparison: of a running pod only the name.
 fn shown(line: &str, is_table: bool) -> Option<String> {
     match line.split_whitespace().collect::<Vec<_>>()[..] {
         _ if is_table => Some(line.to_owned()),
@@ -84,17 +85,17 @@ fn shown(line: &str, is_table: bool) -> Option<String> {
 }
 
 #[test]
-fn the_plans_of_the_tutorial_lead_to_its_listings_and_disturb_nobody() {
+fn the_plans_of_the_tutorial_lead_to_its_listings_and_restart_no_other_pod() {
     let sections = sections();
     let section = sections.iter().find(|section| section.title == SECTION).unwrap();
-    let cluster = Background::up();
+    let cluster = PlanTutorialCluster::up();
     let mut before = BTreeMap::new();
-    // Nobody is granted anything on one machine.
+    // Access rights do not exist on one machine.
     for row in section.rows.iter().filter(|row| row.step != "grant nothing") {
         match row.step.as_str() {
-            // Jobs that size themselves are still to come: a user does it.
+            // Jobs do not scale themselves yet: a user does it.
             "it has scaled itself up" => _ = cluster.says(&["scale", AUTO, "--worker", "3"]),
-            // The other job has shown what it should.
+            // The other job has shown its listing.
             "two parameter servers" => _ = cluster.says(&["delete", "elasticjob", "deepctr-manual-scaling"]),
             _ => {}
         }
@@ -107,5 +108,5 @@ fn the_plans_of_the_tutorial_lead_to_its_listings_and_disturb_nobody() {
     let mut after = cluster.of_auto_job();
     let moved = before.remove(&format!("{AUTO}-edljob-ps-0")).zip(after.remove(&format!("{AUTO}-edljob-ps-2")));
     assert!(moved.is_some_and(|(old, new)| old != new), "{before:?} {after:?}");
-    assert_eq!(before, after, "everybody else is the same process");
+    assert_eq!(before, after, "all other pods keep their processes");
 }

@@ -1,4 +1,4 @@
-//! A disk that takes no more, under the logs of a pod or under its status.
+//! Tests a full disk under the logs or the status of a pod.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use flexor_local::pods::status::{PodPhase, PodStatus};
 use flexor_testbed::skip;
 
-use super::super::super::faults::waiting::{eventually, throughout};
+use super::super::super::faults::deadline::{eventually, throughout};
 use super::{end, pod, state_dir};
 
 #[test]
@@ -20,11 +20,11 @@ fn a_program_goes_on_when_its_log_cannot() {
     let script = "yes something to be printed | head -c 4000000; touch flooded; while [ ! -e go ]; do sleep 0.02; done";
     let mut pod = pod().main("main", script).main("quiet", "true").log_disk("64k").start();
     eventually("the end of the flood", || pod.work.path().join("flooded").exists().then_some(()));
-    let told = eventually("a word about it while it runs", || {
+    let message = eventually("a word about it while it runs", || {
         let main = pod.status()?.containers.into_iter().find(|container| container.name == "main")?;
         main.log_cut
     });
-    assert!(told.contains("No space left on device"), "{told}");
+    assert!(message.contains("No space left on device"), "{message}");
     pod.work.let_go();
     let status = pod.wait();
     assert_eq!((status.phase, end(&status, "main").code), (PodPhase::Succeeded, 0));
@@ -38,10 +38,10 @@ fn how_a_pod_ended_is_written_when_there_is_room() {
         skip!("mounting a small disk needs root");
     }
     let mut pod = pod().main("main", "while [ ! -e go ]; do sleep 0.02; done").status_disk("16k").start();
-    // Only the parent sees the disk; whoever has it open keeps it.
-    let seen = Path::new("/proc").join(pod.parent.id().to_string()).join("root");
+    // Only the supervisor sees the disk; a process that has it open keeps it.
+    let seen = Path::new("/proc").join(pod.supervisor.id().to_string()).join("root");
     let status = seen.join(state_dir(&pod.work).status().strip_prefix("/").unwrap());
-    eventually("the parent's first word", || status.join("the-pod.json").exists().then_some(()));
+    eventually("the supervisor's first status", || status.join("the-pod.json").exists().then_some(()));
     let held = File::open(status).unwrap();
     let disk = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
     let read = || -> PodStatus { serde_json::from_slice(&fs::read(disk.join("the-pod.json")).unwrap()).unwrap() };
@@ -49,10 +49,12 @@ fn how_a_pod_ended_is_written_when_there_is_room() {
     let filler = disk.join("filler");
     assert_eq!(fs::write(&filler, [0; 64 << 10]).unwrap_err().kind(), ErrorKind::StorageFull);
     pod.work.let_go();
-    throughout(Duration::from_millis(1500), || assert_eq!(pod.parent.try_wait().unwrap(), None, "it waits for room"));
+    throughout(Duration::from_millis(1500), || {
+        assert_eq!(pod.supervisor.try_wait().unwrap(), None, "it waits for room")
+    });
     assert_eq!(read().phase, PodPhase::Running);
     fs::remove_file(filler).unwrap();
-    let exit = eventually("the end of a pod's parent", || pod.parent.try_wait().unwrap());
+    let exit = eventually("the end of a pod's supervisor", || pod.supervisor.try_wait().unwrap());
     assert!(exit.success(), "{exit}");
     assert_eq!(read().phase, PodPhase::Succeeded);
 }

@@ -1,4 +1,4 @@
-//! What containers print.
+//! Tests the logs of containers.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ fn both_streams_are_in_one_log_in_the_order_in_which_they_were_written() {
 }
 
 #[test]
-fn each_container_has_a_log_that_holds_all_it_printed_once_its_end_is_told() {
+fn the_log_of_a_container_is_complete_when_its_end_is_reported() {
     let big = "seq 20000; printf 'no newline'; exit 1";
     let mut pod = pod().init("init", "echo from init").main("one", "echo from one").main("two", big).start();
     pod.wait();

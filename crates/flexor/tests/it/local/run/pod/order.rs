@@ -1,4 +1,4 @@
-//! What runs before what, and beside what.
+//! Tests the start order of init containers, sidecars and containers.
 
 use flexor_local::pods::status::{ContainerState, PodPhase};
 
@@ -20,7 +20,7 @@ fn init_containers_run_one_after_the_other_before_the_containers() {
 }
 
 #[test]
-fn nothing_else_runs_where_an_init_container_fails() {
+fn no_other_container_runs_when_an_init_container_fails() {
     let never = "touch never";
     let mut pod = pod().init("good", "true").init("bad", "exit 3").init("next", never).main("main", never).start();
     let status = pod.wait();
@@ -44,7 +44,7 @@ fn a_sidecar_is_there_before_the_containers_and_goes_after_them() {
 }
 
 #[test]
-fn how_a_sidecar_ends_says_nothing_about_the_pod() {
+fn the_exit_of_a_sidecar_does_not_decide_the_phase_of_the_pod() {
     let stubborn = "trap '' TERM; touch go; while :; do sleep 0.02; done";
     let main = "while [ ! -e go ]; do sleep 0.02; done";
     let mut pod = pod().sidecar("sidecar", stubborn).main("main", main).grace(200).start();

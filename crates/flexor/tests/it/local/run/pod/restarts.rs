@@ -1,10 +1,10 @@
-//! Containers that end and are started again.
+//! Tests restarts of containers.
 
 use flexor_local::pods::plan::RestartPolicy;
 use flexor_local::pods::status::{ContainerState, PodPhase};
 use nix::sys::signal::Signal;
 
-use super::super::super::faults::waiting::eventually;
+use super::super::super::faults::deadline::eventually;
 use super::{end, pod, restarts, state};
 
 /// Fails the first time, and only then.
@@ -15,12 +15,12 @@ fn a_container_that_fails_is_started_again_where_the_pod_says_so() {
     let mut pod = pod().main("main", SECOND_TIME).restart(RestartPolicy::OnFailure).start();
     let status = pod.wait();
     assert_eq!((status.phase, restarts(&status, "main")), (PodPhase::Succeeded, 1));
-    assert_eq!(end(&status, "main").message, None, "what the first life left is not the second's");
+    assert_eq!(end(&status, "main").message, None, "the second run does not inherit from the first");
     assert_eq!(pod.log("main"), "not yet\n", "the log goes on");
 }
 
 #[test]
-fn a_container_that_fails_stays_so_otherwise() {
+fn a_failed_container_stays_failed_by_default() {
     let mut pod = pod().main("main", SECOND_TIME).start();
     let status = pod.wait();
     assert_eq!((status.phase, restarts(&status, "main")), (PodPhase::Failed, 0));
@@ -31,7 +31,7 @@ fn a_container_that_fails_stays_so_otherwise() {
 fn an_init_container_that_fails_is_tried_again_before_anything_else_runs() {
     let design = pod().init("init", SECOND_TIME).main("main", "cp lives seen").restart(RestartPolicy::Always);
     let pod = design.start();
-    eventually("the second life", || (pod.work.lines("seen").len() == 2).then_some(()));
+    eventually("the second run", || (pod.work.lines("seen").len() == 2).then_some(()));
     assert_eq!(restarts(&pod.status().unwrap(), "init"), 1);
 }
 
@@ -40,7 +40,7 @@ fn a_container_that_is_always_started_again_ends_only_with_the_pod() {
     let mut pod = pod().main("main", "echo life >> lives").restart(RestartPolicy::Always).start();
     pod.work.await_lines("lives", 2);
     let again = || pod.status().filter(|status| restarts(status, "main") == 1 && status.phase == PodPhase::Running);
-    eventually("a second life", again);
+    eventually("a second run", again);
     pod.signal(Signal::SIGTERM);
     assert_eq!(pod.wait().phase, PodPhase::Failed);
 }

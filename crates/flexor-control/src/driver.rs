@@ -1,0 +1,157 @@
+//! The reconcile loop of one job: observe, reconcile, pace, execute, until the controller has nothing left to do.
+//!
+//! The laptop cluster and the operator run it whenever something about a job has changed, or when the time that it
+//! returned has come. It keeps nothing that must survive a restart. Which job is driven when is its caller's to say.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use flexor_engine::Cause;
+use flexor_engine::controller::{self, Action, Event, ObservedJob};
+use flexor_model::{Reason, UnixTime};
+use futures::future::join_all;
+
+use crate::pacing::{self, CreationEvents, Pacer, Pacing, Step};
+
+/// A job that still changes after so many passes waits for the next change.
+const MOST_PASSES: usize = 100;
+/// An action that failed is decided and tried again after this.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A world in which jobs run: it can be observed, and it executes actions.
+pub trait Executor: Sync {
+    type JobKey: Sync;
+    type Error: fmt::Display + Send;
+
+    fn now(&self) -> UnixTime;
+
+    /// Hands everything that exists of a job to `view`; none if the job is gone.
+    fn observe<T>(&self, job: &Self::JobKey, view: impl FnOnce(&ObservedJob<'_>) -> T) -> Option<T>;
+
+    /// Executes one action; [`Action::Record`] goes to [`record`](Self::record) instead.
+    fn execute(&self, job: &Self::JobKey, action: Action) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Records an event. Events are best effort: a lost one never keeps an action back.
+    fn record(&self, job: &Self::JobKey, event: Event);
+
+    /// A pass has executed something.
+    fn pass_finished(&self, _job: &Self::JobKey) {}
+}
+
+/// The reconcile loop of one job.
+#[derive(Debug)]
+pub struct JobDriver {
+    pacer: Pacer,
+    /// The last error of the executor, which is recorded once.
+    last_error: Option<String>,
+}
+
+impl JobDriver {
+    pub fn new(pacing: Pacing) -> Self {
+        Self { pacer: Pacer::new(pacing), last_error: None }
+    }
+
+    /// Reconciles a job until it is settled or has to wait. Returns when to reconcile again if nothing changes before.
+    ///
+    /// Stops for good once `actions_left` are executed, as if the process were killed there; tests of restarts use that.
+    pub async fn run<E: Executor>(
+        &mut self,
+        executor: &E,
+        job: &E::JobKey,
+        actions_left: &mut usize,
+    ) -> Option<UnixTime> {
+        let mut requeue_at: Option<UnixTime> = None;
+        for _ in 0..MOST_PASSES {
+            let now = executor.now();
+            let reconciliation = executor.observe(job, |observed| controller::reconcile(observed, now))?;
+            let paced = self.pacer.pace(reconciliation, now);
+            requeue_at = earlier(requeue_at, paced.requeue_at);
+            if paced.steps.is_empty() {
+                break;
+            }
+            let executed = execute(executor, job, paced.steps, actions_left).await;
+            executor.pass_finished(job);
+            if let Err(error) = executed {
+                self.record_error(executor, job, &error);
+                return earlier(requeue_at, Some(executor.now() + RETRY_AFTER));
+            }
+            if *actions_left == 0 {
+                break;
+            }
+        }
+        requeue_at
+    }
+
+    fn record_error<E: Executor>(&mut self, executor: &E, job: &E::JobKey, error: &E::Error) {
+        let error = error.to_string();
+        if self.last_error.as_ref() != Some(&error) {
+            let message = format!("{error}; what was decided is tried again every second");
+            executor.record(job, Event { pod: None, cause: Cause::new(Reason::CreateRefused, message) });
+            self.last_error = Some(error);
+        }
+    }
+}
+
+fn earlier(a: Option<UnixTime>, b: Option<UnixTime>) -> Option<UnixTime> {
+    a.into_iter().chain(b).min()
+}
+
+/// Executes steps until one fails or no actions are left.
+async fn execute<E: Executor>(
+    executor: &E,
+    job: &E::JobKey,
+    steps: Vec<Step>,
+    actions_left: &mut usize,
+) -> Result<(), E::Error> {
+    for Step { mut actions, creation_events } in steps {
+        actions.truncate(*actions_left);
+        *actions_left -= actions.len();
+        let executed = join_all(actions.into_iter().map(|action| execute_one(executor, job, action, creation_events)));
+        let mut created = Vec::new();
+        let mut failure = None;
+        for result in executed.await {
+            match result {
+                Ok(pod) => created.extend(pod),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        if let Some(event) = pacing::creation_event(&created) {
+            executor.record(job, event);
+        }
+        if let Some(error) = failure {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Executes an action. Returns the pod that it created, if that has no event of its own.
+async fn execute_one<E: Executor>(
+    executor: &E,
+    job: &E::JobKey,
+    action: Action,
+    creation_events: CreationEvents,
+) -> Result<Option<(String, Cause)>, E::Error> {
+    match action {
+        Action::Record(event) => executor.record(job, event),
+        Action::CreatePod(desired) => {
+            let (pod, cause) = (desired.name.clone(), desired.cause.clone());
+            executor.execute(job, Action::CreatePod(desired)).await?;
+            match creation_events {
+                CreationEvents::PerPod => executor.record(job, Event { pod: Some(pod), cause }),
+                CreationEvents::PerBatch => return Ok(Some((pod, cause))),
+            }
+        }
+        Action::SetStatus(_)
+        | Action::SetPlanStatus { .. }
+        | Action::DeletePod { .. }
+        | Action::CreateService(_)
+        | Action::DeleteService { .. }
+        | Action::DeleteJob { .. } => executor.execute(job, action).await?,
+    }
+    Ok(None)
+}

@@ -1,0 +1,88 @@
+//! The stream between a job's controller and its master.
+//!
+//! It carries what the controller observes to the master, and the master's proposals back. It is dialled again whenever
+//! it breaks; a new stream begins with everything that is observed. What the messages mean is decided elsewhere
+//! ([`observed_by_master`](crate::observed_by_master), [`read_proposal`](crate::read_proposal)).
+
+use flexor_client::{Reconnect, Upstream};
+use flexor_wire::master::v1 as wire;
+use flexor_wire::master::v1::control_client::ControlClient;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::ReceiverStream;
+
+/// A feed to one master. Dropping it ends the stream.
+pub struct MasterFeed {
+    observed: watch::Sender<wire::Observed>,
+    task: JoinHandle<()>,
+}
+
+impl MasterFeed {
+    /// A feed to this master, which shows it the token that `upstream` has. Each proposal goes to `on_proposal`.
+    pub fn open(upstream: Upstream, on_proposal: impl Fn(wire::Proposal) + Send + Sync + 'static) -> Self {
+        let (observed, receiver) = watch::channel(wire::Observed::default());
+        Self { observed, task: tokio::spawn(keep_open(upstream, receiver, on_proposal)) }
+    }
+
+    /// Sends what is observed to the master, if it has changed.
+    pub fn send(&self, observed: wire::Observed) {
+        self.observed.send_if_modified(|last| {
+            let is_new = *last != observed;
+            *last = observed;
+            is_new
+        });
+    }
+}
+
+impl Drop for MasterFeed {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn keep_open(
+    upstream: Upstream,
+    mut observed: watch::Receiver<wire::Observed>,
+    on_proposal: impl Fn(wire::Proposal) + Send + Sync,
+) {
+    let mut reconnect = Reconnect::default();
+    loop {
+        reconnect.next_attempt().await;
+        if let Err(error) = run_stream(&upstream, &mut reconnect, &mut observed, &on_proposal).await {
+            tracing::debug!("the feed to the master broke: {error}");
+        }
+    }
+}
+
+async fn run_stream(
+    upstream: &Upstream,
+    reconnect: &mut Reconnect,
+    observed: &mut watch::Receiver<wire::Observed>,
+    on_proposal: &(impl Fn(wire::Proposal) + Send + Sync),
+) -> Result<(), String> {
+    let (sender, receiver) = mpsc::channel(4);
+    let (channel, request) =
+        upstream.connect(ReceiverStream::new(receiver)).await.map_err(|error| error.to_string())?;
+    // A new stream begins with everything.
+    observed.mark_changed();
+    let first = observed.borrow_and_update().clone();
+    sender.send(first).await.map_err(|error| error.to_string())?;
+    let proposals = ControlClient::new(channel).feed(request).await.map_err(|status| status.to_string())?;
+    reconnect.established();
+    let mut proposals = proposals.into_inner();
+    loop {
+        tokio::select! {
+            proposal = proposals.message() => {
+                match proposal.map_err(|status| status.to_string())? {
+                    Some(proposal) => on_proposal(proposal),
+                    None => return Ok(()),
+                }
+            }
+            changed = observed.changed() => {
+                changed.map_err(|error| error.to_string())?;
+                let next = observed.borrow_and_update().clone();
+                sender.send(next).await.map_err(|error| error.to_string())?;
+            }
+        }
+    }
+}
