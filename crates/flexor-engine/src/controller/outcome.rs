@@ -5,7 +5,7 @@ use std::time::Duration;
 use flexor_model::{Reason, Role, RoleKind};
 
 use super::status::{Phase, SlotEnd};
-use super::{PodPhase, Reconciler, counted};
+use super::{Action, Event, PodPhase, Reconciler, counted};
 use crate::{Cause, nodes};
 
 /// How long pods have to end by themselves after the master has given the program up.
@@ -44,7 +44,8 @@ impl Reconciler<'_> {
         match self.refused.take() {
             Some(cause) => {
                 if !was_shown {
-                    self.record(cause.clone());
+                    // The refused creation of another pod may end the pass, so the event comes first.
+                    self.actions.insert(0, Action::Record(Event { pod: None, cause: cause.clone() }));
                 }
                 self.status.cause = Some(cause);
             }
