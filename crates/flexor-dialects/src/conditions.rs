@@ -52,20 +52,22 @@ pub(crate) fn set(conditions: &mut Vec<JobCondition>, condition: TrueCondition, 
         }
     }
     let TrueCondition { type_, reason, message } = condition;
-    let known = conditions.iter().position(|known| known.type_ == type_).map(|index| conditions.remove(index));
-    let was_true = known.as_ref().is_some_and(|known| known.status == "True");
     let (reason, message) = (Some(reason), Some(message));
-    match known {
-        Some(known) if was_true && known.reason == reason && known.message == message => conditions.push(known),
-        known => conditions.push(JobCondition {
-            type_: type_.to_owned(),
-            status: "True".to_owned(),
-            reason,
-            message,
-            last_update_time: Some(now.clone()),
-            last_transition_time: known.filter(|_| was_true).and_then(|known| known.last_transition_time).or(Some(now)),
-        }),
+    let known = conditions.iter().position(|known| known.type_ == type_);
+    let is_unchanged =
+        |known: &JobCondition| known.status == "True" && known.reason == reason && known.message == message;
+    if known.is_some_and(|index| is_unchanged(&conditions[index])) {
+        return;
     }
+    let known = known.map(|index| conditions.remove(index)).filter(|known| known.status == "True");
+    conditions.push(JobCondition {
+        type_: type_.to_owned(),
+        status: "True".to_owned(),
+        reason,
+        message,
+        last_update_time: Some(now.clone()),
+        last_transition_time: known.and_then(|known| known.last_transition_time).or(Some(now)),
+    });
 }
 
 /// Whether a condition makes another False: a job is in one phase at a time, and one that scales still runs.
@@ -115,8 +117,8 @@ mod tests {
         let expected = [
             ("Created", "True", 1, 1),
             ("Pending", "False", 3, 3),
-            ("Scaling", "False", 5, 5),
             ("Running", "False", 6, 6),
+            ("Scaling", "False", 5, 5),
             ("Succeeded", "True", 6, 6),
         ];
         assert_eq!(shown(&conditions), expected);

@@ -50,17 +50,17 @@ pub struct PodCounts {
 #[serde(rename_all = "camelCase")]
 pub struct TargetStatus {
     /// How many replicas the role should have.
-    pub replicas: u32,
+    pub replicas: i32,
     /// The fewest that it may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub min_replicas: Option<u32>,
+    pub min_replicas: Option<i32>,
     /// The most that it may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_replicas: Option<u32>,
+    pub max_replicas: Option<i32>,
     /// `spec`, or `scaleplan/` and the name of a plan.
     pub set_by: String,
     /// The generation of the job whose replicas were last taken over.
-    pub generation: u64,
+    pub generation: i64,
     /// Why, in one word.
     pub reason: String,
     /// Why, in a sentence.
@@ -84,14 +84,14 @@ impl StatusInput<'_> {
         let targets = self.status.targets.iter().map(|(role, target)| {
             let allowed = self.job.roles.iter().find(|known| known.name == *role).map(|known| known.size.allowed());
             let shown = TargetStatus {
-                replicas: target.replicas,
-                min_replicas: allowed.map(ReplicaRange::min),
-                max_replicas: allowed.and_then(ReplicaRange::max),
+                replicas: int(target.replicas).unwrap_or_default(),
+                min_replicas: allowed.map(ReplicaRange::min).and_then(int),
+                max_replicas: allowed.and_then(ReplicaRange::max).and_then(int),
                 set_by: match &target.set_by {
                     SetBy::Spec => "spec".to_owned(),
                     SetBy::Plan(plan) => format!("scaleplan/{plan}"),
                 },
-                generation: target.generation,
+                generation: i64::try_from(target.generation).unwrap_or(i64::MAX),
                 reason: target.cause.reason.to_string(),
                 message: target.cause.message.clone(),
             };
