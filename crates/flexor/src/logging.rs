@@ -24,14 +24,17 @@ pub fn start() {
     start_with("info", BoxMakeWriter::new(io::stderr));
 }
 
-/// Starts logging for a launcher: its own actions, and of its own master only job-level messages. The store logs only
-/// errors, because the launcher itself reports lost masters and nodes. Logging never waits for a reader; [`flush`] does.
+/// Starts logging for a launcher: its own actions, and of its own master only job-level messages. Store and run
+/// status log only errors, because the launcher itself reports lost masters and nodes. Logging never waits for a reader; [`flush`] does.
 pub fn start_for_launch() {
     let writer = match LogQueue::to(io::stderr()) {
         Ok(queue) => BoxMakeWriter::new(QUEUE.get_or_init(|| queue).clone()),
         Err(_) => BoxMakeWriter::new(io::stderr),
     };
-    start_with("warn,flexor_agent=info,flexor_master::master=info,flexor_store=error", writer);
+    start_with(
+        "warn,flexor_agent=info,flexor_master::master=info,flexor_master::run_status=error,flexor_store=error",
+        writer,
+    );
 }
 
 /// Waits briefly until the log of a launcher is written, so that later output comes after it.

@@ -79,7 +79,7 @@ fn ended(pod: PodView, exit_code: i32, reason: &str) -> PodView {
     let state =
         json!({ "terminated": { "exitCode": exit_code, "reason": reason, "finishedAt": "1970-01-01T00:00:00Z" } });
     let status = json!({
-        "uid": pod.uid, "parent": [1, 1], "phase": phase,
+        "uid": pod.uid, "supervisor": [1, 1], "phase": phase,
         "containers": [{ "name": "main", "state": state, "restarts": 0 }],
     });
     PodView { status: Some(serde_json::from_value(status).unwrap()), ..pod }

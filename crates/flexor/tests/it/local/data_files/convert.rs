@@ -68,7 +68,7 @@ fn damaged_records_stop_the_conversion_or_are_skipped_and_counted() {
     assert!(failed.stderr.contains("a.recordio: damaged at byte 0, records 0 to 14"), "{}", failed.stderr);
 
     let skipped = folder.data(&["convert", "a.recordio", "b.txt", "--damaged", "skip"]);
-    assert_eq!((skipped.code, &skipped.stdout[..]), (0, "b.txt: 85 records, 15 left out\n"));
+    assert_eq!((skipped.code, &skipped.stdout[..]), (0, "b.txt: 85 records, 15 skipped\n"));
     assert!(skipped.stderr.starts_with("warning: a.recordio: damaged at byte 0"), "{}", skipped.stderr);
     assert!(std::fs::read_to_string(folder.path("b.txt")).unwrap().starts_with("line 15\n"));
 }

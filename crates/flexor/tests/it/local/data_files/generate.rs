@@ -132,7 +132,7 @@ fn data_made_with_other_options_is_refused() {
     assert!(another.code == 1 && another.stderr.contains("as clicks, not census;"), "{}", another.stderr);
     std::fs::remove_file(folder.path("clicks-test.csv")).unwrap();
     let part = again(&made);
-    assert!(part.code == 1 && part.stderr.contains("clicks-test.csv is not there"), "{}", part.stderr);
+    assert!(part.code == 1 && part.stderr.contains("clicks-test.csv is missing"), "{}", part.stderr);
 }
 
 #[test]
