@@ -42,7 +42,7 @@ pub use self::job::{JobKey, JobRecord, PlanRecord};
 pub use self::pod::{PendingReason, PodRecord};
 pub use self::pod_history::PodRun;
 pub use self::requests::{ApiError, ApplyOutcome};
-pub use self::view::{Everything, JobView, PodView};
+pub use self::view::{ClusterView, JobView, PodView};
 use crate::limits::{self, MemoryLimits};
 use crate::objects::Objects;
 use crate::pods::address_pool::AddressPool;

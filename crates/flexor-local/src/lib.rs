@@ -9,6 +9,7 @@
 //! pods apart without isolating them.
 
 pub mod api;
+mod atomic_file;
 pub mod chaos;
 pub mod cluster;
 pub mod limits;
@@ -18,4 +19,3 @@ pub mod proc;
 mod readiness;
 pub mod state_dir;
 pub mod supervisor;
-mod whole_file;

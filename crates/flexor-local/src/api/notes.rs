@@ -16,7 +16,7 @@ use self::listeners::Listening;
 use self::services::{Service, mentions};
 use super::objects::Object;
 use super::processes::Processes;
-use crate::cluster::{Cluster, ClusterEvent, Everything, JobKey, JobRecord, PodRecord};
+use crate::cluster::{Cluster, ClusterEvent, ClusterView, JobKey, JobRecord, PodRecord};
 
 /// Words in the error of a program whose port is in use.
 const IN_USE: [&str; 2] = ["in use", "EADDRINUSE"];
@@ -96,7 +96,7 @@ fn object(kind: &str, name: &str, job: &JobKey, mut json: Value) -> Object {
 }
 
 /// The addresses of a job's master and its services.
-fn of_job(job: &JobRecord, services: &[Service], all: &Everything<'_>) -> Value {
+fn of_job(job: &JobRecord, services: &[Service], all: &ClusterView<'_>) -> Value {
     let master = job.places.values().find(|place| place.is_master).map(|place| {
         let pod = all.pods.values().find(|pod| pod.meta.job == job.key && pod.meta.address == place.address);
         let at = place.ports.iter().find(|(name, _)| name.as_str() == "grpc").map(|(_, at)| at.to_string());
@@ -118,7 +118,7 @@ fn facts(pod: &PodRecord, mentions: Vec<String>) -> PodFacts {
 }
 
 /// The last port conflicts of pods that do not run.
-fn port_conflicts(all: &Everything<'_>) -> Vec<PortConflict> {
+fn port_conflicts(all: &ClusterView<'_>) -> Vec<PortConflict> {
     let is_of = |pod: &PodRecord, event: &ClusterEvent| {
         pod.meta.job == event.job && event.pod.as_ref() == Some(&pod.meta.desired.name)
     };

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::whole_file;
+use crate::atomic_file;
 
 /// The content of a master's fault file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -70,7 +70,7 @@ impl MasterFaults {
     /// The disk refuses.
     pub(super) fn write(&self, file: &Path) -> io::Result<()> {
         fs::create_dir_all(file.parent().unwrap_or(file))?;
-        whole_file::write(file, self)
+        atomic_file::write(file, self)
     }
 }
 

@@ -29,7 +29,7 @@ const PACING: Pacing =
 /// How often a supervisor is checked for its end when there are no more descriptors to wait on.
 const POLL_EVERY: Duration = Duration::from_millis(200);
 /// A pod that the system refused to start is tried again after this.
-pub(super) const TRY_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// A pod that still runs this long after its grace period is killed.
 const KILL_AFTER_GRACE: Duration = Duration::from_secs(5);
 
@@ -38,15 +38,15 @@ pub(super) type Started = (String, (i32, u64));
 
 /// What one round of the loop leaves to do.
 #[derive(Debug, Default)]
-pub(super) struct Decided {
+pub(super) struct RoundOutcome {
     /// The pods that were started, whose supervisors are to be watched.
     pub(super) started: Vec<Started>,
     requeue_at: Option<UnixTime>,
 }
 
-impl Decided {
+impl RoundOutcome {
     /// The loop runs again at this time, if nothing changes before.
-    pub(super) fn look_again(&mut self, at: UnixTime) {
+    pub(super) fn requeue(&mut self, at: UnixTime) {
         self.requeue_at = Some(self.requeue_at.map_or(at, |known| known.min(at)));
     }
 }
@@ -80,15 +80,15 @@ impl Cluster {
         loop {
             // API requests and interrupts get their share of the thread.
             tokio::task::yield_now().await;
-            let decided = self.decide(&mut drivers, &mut actions_left).await;
-            for started in decided.started {
+            let outcome = self.decide(&mut drivers, &mut actions_left).await;
+            for started in outcome.started {
                 await_end(started, ended.clone());
             }
             if actions_left == 0 {
                 return Ok(());
             }
             let timer = async {
-                match decided.requeue_at {
+                match outcome.requeue_at {
                     Some(at) => tokio::time::sleep(at.saturating_sub(now())).await,
                     None => std::future::pending().await,
                 }
@@ -107,24 +107,24 @@ impl Cluster {
     }
 
     /// Drives every job until the controller has nothing left to do, then starts the pods that are admitted.
-    async fn decide(&self, drivers: &mut BTreeMap<JobKey, JobDriver>, actions_left: &mut usize) -> Decided {
-        let mut decided = Decided::default();
+    async fn decide(&self, drivers: &mut BTreeMap<JobKey, JobDriver>, actions_left: &mut usize) -> RoundOutcome {
+        let mut outcome = RoundOutcome::default();
         let keys: Vec<JobKey> = self.lock().jobs.keys().cloned().collect();
         drivers.retain(|key, _| keys.contains(key));
         for key in &keys {
             let driver = drivers.entry(key.clone()).or_insert_with(|| JobDriver::new(PACING));
             if let Some(at) = driver.run(self, key, actions_left).await {
-                decided.look_again(at);
+                outcome.requeue(at);
             }
         }
-        self.start_what_may_run(&mut decided, actions_left);
+        self.start_admitted_pods(&mut outcome, actions_left);
         for key in &keys {
             self.feed_master(key);
         }
         if let Some(due) = self.kill_overdue_pods() {
-            decided.look_again(due);
+            outcome.requeue(due);
         }
-        decided
+        outcome
     }
 
     /// Reads the statuses that supervisors have written.

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Timeline, TrainingStatus};
+use crate::atomic_file;
 use crate::state_dir::StateDir;
-use crate::whole_file;
 
 /// Which job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -161,7 +161,7 @@ impl JobRecord {
     /// Writes it down, whole or not at all.
     pub(super) fn save(&self, state_dir: &StateDir) -> io::Result<()> {
         state_dir.write_faults().check()?;
-        whole_file::write(&file(state_dir, &self.key), self)
+        atomic_file::write(&file(state_dir, &self.key), self)
     }
 
     /// Removes it, and the journal of its master.
@@ -191,7 +191,7 @@ pub(super) fn read_all(state_dir: &StateDir) -> io::Result<BTreeMap<JobKey, JobR
     for entry in fs::read_dir(state_dir.jobs())? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "json") {
-            let record: JobRecord = whole_file::read(&path)?;
+            let record: JobRecord = atomic_file::read(&path)?;
             jobs.insert(record.key.clone(), record);
         } else {
             // Half of a file, whose writer was killed.

@@ -73,8 +73,8 @@ impl State {
     }
 
     /// Keeps a pod pending that refers to an object which does not exist. It is started once the object is applied.
-    pub(super) fn await_objects(&mut self, uid: &str, why: &InterpretError) {
-        self.hold(
+    pub(super) fn await_reference(&mut self, uid: &str, why: &InterpretError) {
+        self.set_pending(
             uid,
             PendingReason::MissingReference(format!(
                 "{why}; the pod starts as soon as `flexor apply -f FILE` brings it"

@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{JobKey, now};
+use crate::atomic_file;
 use crate::pods::status::{self, ContainerState, PodStatus};
 use crate::proc::PodProcess;
 use crate::state_dir::StateDir;
-use crate::whole_file;
 
 #[derive(Debug, Clone)]
 pub struct PodRecord {
@@ -128,7 +128,7 @@ impl PodRecord {
     }
 
     /// Whether it waits for free CPUs.
-    pub fn waits_for_room(&self) -> bool {
+    pub fn is_unschedulable(&self) -> bool {
         matches!(self.pending, Some(PendingReason::Unschedulable(_)))
     }
 
@@ -154,7 +154,7 @@ impl PodRecord {
     /// Saves the metadata.
     pub(super) fn save(&self, state_dir: &StateDir) -> io::Result<()> {
         state_dir.write_faults().check()?;
-        whole_file::write(&state_dir.pod(&self.meta.uid).path().join("meta.json"), &self.meta)
+        atomic_file::write(&state_dir.pod(&self.meta.uid).path().join("meta.json"), &self.meta)
     }
 }
 

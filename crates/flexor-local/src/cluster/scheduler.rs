@@ -14,7 +14,7 @@ use flexor_engine::render::SIDECAR;
 use flexor_model::{PortName, Program, Quantity, Role, RoleKind, requests_of};
 
 use super::admission::{self, Eviction, Millis, PodRequest, Stage};
-use super::driver::{Decided, TRY_AGAIN};
+use super::driver::{RETRY_AFTER, RoundOutcome};
 use super::job::Place;
 use super::pod::{PendingReason, PodMeta, PodRecord};
 use super::{Cluster, JobKey, JobRecord, State, now};
@@ -28,7 +28,7 @@ const AT_A_TIME: usize = 20;
 
 impl Cluster {
     /// Starts the pods that have room, and evicts those that must make room.
-    pub(super) fn start_what_may_run(&self, decided: &mut Decided, acts_left: &mut usize) {
+    pub(super) fn start_admitted_pods(&self, outcome: &mut RoundOutcome, actions_left: &mut usize) {
         let mut state = self.lock();
         if !state.pods.values().any(|pod| pod.pending.is_some() && !pod.is_deleting()) {
             return;
@@ -37,24 +37,24 @@ impl Cluster {
         let capacity = self.0.options.cpus.map(millis);
         let admission = admission::decide(capacity, &asks);
         for (number, uid) in admission.start.into_iter().enumerate() {
-            if *acts_left == 0 {
+            if *actions_left == 0 {
                 return;
             }
             if number == AT_A_TIME {
                 self.notify();
                 break;
             }
-            *acts_left -= 1;
+            *actions_left -= 1;
             match self.start_pod(&mut state, &uid) {
-                Ok(supervisor) => decided.started.extend(supervisor.map(|supervisor| (uid, supervisor))),
+                Ok(supervisor) => outcome.started.extend(supervisor.map(|supervisor| (uid, supervisor))),
                 Err(error) => {
-                    state.hold(&uid, PendingReason::CreateRefused(error.to_string()));
-                    decided.look_again(now() + TRY_AGAIN);
+                    state.set_pending(&uid, PendingReason::CreateRefused(error.to_string()));
+                    outcome.requeue(now() + RETRY_AFTER);
                 }
             }
         }
         for (uid, why) in admission.wait {
-            if state.hold(&uid, PendingReason::Unschedulable(why)) {
+            if state.set_pending(&uid, PendingReason::Unschedulable(why)) {
                 // A plan that waits for this pod shows the reason.
                 self.notify();
             }
@@ -101,7 +101,7 @@ impl Cluster {
         let plan = match interpreted {
             Ok(plan) => plan,
             Err(error) if error.may_pass() => {
-                state.await_objects(uid, &error);
+                state.await_reference(uid, &error);
                 return Ok(None);
             }
             Err(error) => {
@@ -180,7 +180,7 @@ impl State {
     }
 
     /// Has a pod wait, and records an event for each new reason. Returns whether the reason is new.
-    pub(super) fn hold(&mut self, uid: &str, pending: PendingReason) -> bool {
+    pub(super) fn set_pending(&mut self, uid: &str, pending: PendingReason) -> bool {
         let Some(pod) = self.pods.get_mut(uid) else { return false };
         let is_news = match (&pod.pending, &pending) {
             // The amount of room in the message changes all the time.

@@ -53,7 +53,7 @@ pub struct PodView {
 
 /// The whole state of the cluster, locked while it is read.
 #[derive(Debug)]
-pub struct Everything<'a> {
+pub struct ClusterView<'a> {
     /// With their plans.
     pub jobs: &'a BTreeMap<JobKey, JobRecord>,
     /// By uid.
@@ -108,9 +108,9 @@ impl Cluster {
     }
 
     /// Reads everything at one moment. The cluster is locked meanwhile, so `read` has to be brief.
-    pub fn read<T>(&self, read: impl FnOnce(&Everything<'_>) -> T) -> T {
+    pub fn read<T>(&self, read: impl FnOnce(&ClusterView<'_>) -> T) -> T {
         let state = self.lock();
-        read(&Everything { jobs: &state.jobs, pods: &state.pods, objects: &state.objects, events: state.events.all() })
+        read(&ClusterView { jobs: &state.jobs, pods: &state.pods, objects: &state.objects, events: state.events.all() })
     }
 
     pub fn options(&self) -> &Options {

@@ -9,8 +9,8 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::{CgroupTree, MemoryLimits};
+use crate::atomic_file;
 use crate::state_dir::StateDir;
-use crate::whole_file;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct LimitsRecord {
@@ -32,7 +32,7 @@ pub fn begin(state_dir: &StateDir, limits: &MemoryLimits) -> io::Result<()> {
         groups.sweep(|pod| state_dir.pod(pod).path().exists());
     }
     before.retain(|groups| !groups.sweep(|pod| state_dir.pod(pod).path().exists()));
-    whole_file::write(&state_dir.limits(), &LimitsRecord { now: limits.clone(), before })
+    atomic_file::write(&state_dir.limits(), &LimitsRecord { now: limits.clone(), before })
 }
 
 /// The means of the cluster with this state directory.

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Object, ObjectKey, Objects, StoredObject};
+use crate::atomic_file;
 use crate::state_dir::StateDir;
-use crate::whole_file;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -25,7 +25,7 @@ impl StoredObject {
     pub(crate) fn save(&self, state_dir: &StateDir) -> io::Result<()> {
         let stored =
             Stored { uid: self.uid.clone(), created_at: self.created_at, manifest: self.object.manifest.clone() };
-        whole_file::write(&file(state_dir, &self.object.key), &stored)
+        atomic_file::write(&file(state_dir, &self.object.key), &stored)
     }
 
     /// Removes the file.

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use super::plan::PodPlan;
 use super::status::PodStatus;
+use crate::atomic_file;
 use crate::chaos::WriteFaults;
-use crate::whole_file;
 
 #[derive(Debug, Clone)]
 pub struct PodFolder {
@@ -75,7 +75,7 @@ impl PodFolder {
     /// The disk refuses.
     pub fn create(&self, plan: &PodPlan) -> io::Result<()> {
         self.begin()?;
-        whole_file::write(&self.path.join("pod.json"), plan)
+        atomic_file::write(&self.path.join("pod.json"), plan)
     }
 
     /// Reads the supervisor's plan.
@@ -84,7 +84,7 @@ impl PodFolder {
     ///
     /// It cannot be read.
     pub fn plan(&self) -> io::Result<PodPlan> {
-        whole_file::read(&self.path.join("pod.json"))
+        atomic_file::read(&self.path.join("pod.json"))
     }
 
     /// Whether there is a plan.
@@ -113,7 +113,7 @@ impl PodFolder {
     pub fn set_status(&self, status: &PodStatus) -> io::Result<()> {
         fs::metadata(&self.path)?;
         self.writes.check()?;
-        whole_file::write(&self.status, status)
+        atomic_file::write(&self.status, status)
     }
 
     /// Reads the status; nothing before the supervisor has written one.
@@ -122,7 +122,7 @@ impl PodFolder {
     ///
     /// It cannot be read.
     pub fn status(&self) -> io::Result<Option<PodStatus>> {
-        match whole_file::read(&self.status) {
+        match atomic_file::read(&self.status) {
             Ok(status) => Ok(Some(status)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -157,7 +157,7 @@ impl PodFolder {
             other => other,
         };
         gone(fs::remove_dir_all(&self.path))?;
-        gone(fs::remove_file(self.status.with_extension(whole_file::HALF)))?;
+        gone(fs::remove_file(self.status.with_extension(atomic_file::HALF)))?;
         gone(fs::remove_file(&self.status))
     }
 }

@@ -6,7 +6,7 @@ mod samples;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use flexor_local::cluster::{Cluster, ClusterEvent, Everything, JobKey};
+use flexor_local::cluster::{Cluster, ClusterEvent, ClusterView, JobKey};
 use flexor_model::UnixTime;
 
 pub use self::samples::Sample;
@@ -43,7 +43,7 @@ impl History {
         cluster.read(|all| self.add(all, now));
     }
 
-    fn add(&mut self, all: &Everything<'_>, now: UnixTime) {
+    fn add(&mut self, all: &ClusterView<'_>, now: UnixTime) {
         let is_new = |event: &&ClusterEvent| event.number > self.last;
         let mut new: Vec<ClusterEvent> = all.events.iter().rev().take_while(is_new).cloned().collect();
         new.reverse();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flexor_engine::controller::PodPhase;
-use flexor_local::cluster::{Cluster, Everything};
+use flexor_local::cluster::{Cluster, ClusterView};
 use flexor_model::UnixTime;
 
 use super::history::History;
@@ -31,7 +31,7 @@ impl ProgressLines {
     }
 
     /// Names and phases of pods whose phase has changed.
-    fn changed(&mut self, all: &Everything<'_>) -> Vec<(String, PodPhase)> {
+    fn changed(&mut self, all: &ClusterView<'_>) -> Vec<(String, PodPhase)> {
         let mut changed = Vec::new();
         for (uid, pod) in all.pods {
             let phase = pod.phase();

@@ -2,7 +2,7 @@
 
 use flexor_model::{NodeId, Rank, RoleName};
 
-use crate::cluster::{Everything, JobKey, PodRecord};
+use crate::cluster::{ClusterView, JobKey, PodRecord};
 
 /// A pod and the slot that it fills. It is a copy: the pod itself may be removed meanwhile.
 pub(super) struct SlotPod {
@@ -42,7 +42,7 @@ impl SlotPod {
 }
 
 /// The replacement of a pod that has ended.
-pub(super) fn after(pod: &SlotPod, all: &Everything<'_>) -> Successor {
+pub(super) fn after(pod: &SlotPod, all: &ClusterView<'_>) -> Successor {
     // A pod that was not started has no log.
     let started =
         all.pods.values().find(|next| pod.is_replaced_by(next) && (next.supervisor.is_some() || next.status.is_some()));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use flexor_model::{DnsLabel, PodIdentity, Program, RoleName};
 use serde_json::Value;
 
-use crate::cluster::{Everything, JobRecord, PodRecord};
+use crate::cluster::{ClusterView, JobRecord, PodRecord};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Service {
@@ -22,7 +22,7 @@ impl Service {
 }
 
 /// The services of a job, by name.
-pub(super) fn of(job: &JobRecord, all: &Everything<'_>) -> Vec<Service> {
+pub(super) fn of(job: &JobRecord, all: &ClusterView<'_>) -> Vec<Service> {
     let mut found: BTreeMap<&str, Vec<String>> = job.services.iter().map(|name| (name.as_str(), Vec::new())).collect();
     let targets = job.status.targets.iter();
     let replicas: BTreeMap<RoleName, u32> = targets.map(|(role, target)| (role.clone(), target.replicas)).collect();

@@ -4,9 +4,9 @@ use flexor_dialects::{EventInput, EventText, dialect};
 use serde_json::json;
 
 use super::{Object, time};
-use crate::cluster::{ClusterEvent, Everything};
+use crate::cluster::{ClusterEvent, ClusterView};
 
-pub(super) fn object(event: &ClusterEvent, all: &Everything<'_>) -> Object {
+pub(super) fn object(event: &ClusterEvent, all: &ClusterView<'_>) -> Object {
     let job = all.jobs.get(&event.job);
     let text = job.and_then(|record| {
         let input = EventInput { job: &record.job, pod: event.pod.as_deref(), cause: &event.cause };

@@ -4,9 +4,9 @@ use flexor_dialects::dialect;
 use serde_json::json;
 
 use super::{Object, time};
-use crate::cluster::{Everything, JobRecord};
+use crate::cluster::{ClusterView, JobRecord};
 
-pub(super) fn object(job: &JobRecord, all: &Everything<'_>) -> Object {
+pub(super) fn object(job: &JobRecord, all: &ClusterView<'_>) -> Object {
     let mut json = job.manifest.clone();
     let metadata = &mut json["metadata"];
     metadata["namespace"] = json!(job.key.namespace);

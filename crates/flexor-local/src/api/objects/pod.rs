@@ -18,7 +18,7 @@ pub(super) fn object(pod: &PodRecord) -> Object {
     if let Some(since) = meta.deleting_since {
         json["metadata"]["deletionTimestamp"] = time(since);
     }
-    if !pod.waits_for_room() {
+    if !pod.is_unschedulable() {
         json["spec"]["nodeName"] = NODE.into();
     }
     json["status"] = status(pod, &sidecars(&json["spec"]));

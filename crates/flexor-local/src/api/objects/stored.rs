@@ -4,10 +4,10 @@ use flexor_model::UnixTime;
 use serde_json::json;
 
 use super::{Object, time};
-use crate::cluster::Everything;
+use crate::cluster::ClusterView;
 use crate::objects::{BUILT_IN, ObjectKind, StoredObject};
 
-pub(super) fn objects(kind: ObjectKind, all: &Everything<'_>) -> Vec<Object> {
+pub(super) fn objects(kind: ObjectKind, all: &ClusterView<'_>) -> Vec<Object> {
     all.objects.iter().filter(|kept| kept.object.key.kind == kind).map(object).collect()
 }
 

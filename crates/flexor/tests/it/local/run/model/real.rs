@@ -99,7 +99,7 @@ impl Real {
                 && !pod.is_deleting()
                 && pod.supervisor.is_some()
         };
-        let look = |all: &flexor_local::cluster::Everything<'_>| all.pods.values().find(is_it).cloned();
+        let look = |all: &flexor_local::cluster::ClusterView<'_>| all.pods.values().find(is_it).cloned();
         self.cluster.read(look).unwrap_or_else(|| panic!("no worker {rank}"))
     }
 
