@@ -69,7 +69,7 @@ mod tests {
     fn a_world_is_given_by_its_sizes() {
         assert_eq!("2:4".parse(), Ok(NodeRange { min: 2, max: 4 }));
         assert_eq!("3".parse(), Ok(NodeRange { min: 3, max: 3 }));
-        for wrong in ["2:4", "", ":", "2:", "a:b", "1:2:3", "feed"] {
+        for wrong in ["static:2:4", "", ":", "2:", "a:b", "1:2:3", "feed"] {
             assert_eq!(wrong.parse::<NodeRange>(), Err(NodeRangeError), "{wrong}");
         }
     }

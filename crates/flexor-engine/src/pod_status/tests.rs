@@ -1,4 +1,4 @@
-//! Pod statuses as a Kubernetes API server returned them, cut to the fields that matter, and what is read from each.
+//! Pod statuses in the form in which Kubernetes writes them, cut to the fields that matter, and what is read from each.
 
 use serde_json::{Value, json};
 
