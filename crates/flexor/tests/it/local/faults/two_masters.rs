@@ -68,7 +68,7 @@ fn a_sidecar_that_has_seen_a_later_master_leaves_an_earlier_one_alone() {
     let leftover = Master::at(ports, another.path(), WORLD);
     assert_eq!(leftover.generation(), 1);
     add(&mut client);
-    sidecar.await_log("the master refuses the link: Superseded: the sidecar knows generation 2, this master is 1");
+    sidecar.await_log("the master refuses the link: Superseded: the sidecar has seen generation 2, this master has 1");
     leftover.await_log("a sidecar was refused");
     drop(leftover);
 

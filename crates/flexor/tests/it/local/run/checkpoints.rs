@@ -104,7 +104,7 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_it_taken() {
     let master = workspace.await_running("elasticjob-quickstart-dlrover-master");
     training.no_further_than(job(3, 1).share(9, 10), "a word about it", |_| {
         let log = workspace.log(&master);
-        log.contains("a checkpoint cannot be read") && log.contains(rows.file_name().unwrap().to_str().unwrap())
+        log.contains("cannot read a checkpoint") && log.contains(rows.file_name().unwrap().to_str().unwrap())
     });
     let ended = training.ends_with(0).stdout;
     let message = |reason: &str| ended.lines().find(|line| line.contains(reason)).unwrap_or_else(|| panic!("{ended}"));
@@ -187,7 +187,7 @@ fn a_job_that_starts_from_the_checkpoint_of_another_reads_all_of_its_data() {
     let first = fs::read_dir(workspace.folder.path().join("kept")).unwrap().count();
     let message = checkpoint(&workspace, &["convert", "kept", "other"]);
     assert!(
-        message.code == 0 && message.stdout.contains("goes through its data from the beginning"),
+        message.code == 0 && message.stdout.contains("starts its data from the beginning"),
         "{}",
         message.stderr
     );
