@@ -403,10 +403,10 @@ impl PsMembership {
                 }
             }
             Fact::CheckpointStarted { checkpoint } => {
-                self.last_checkpoint_number = self.last_checkpoint_number.max(*checkpoint)
+                self.last_checkpoint_number = self.last_checkpoint_number.max(*checkpoint);
             }
             Fact::CheckpointCompleted { checkpoint, ledger, oldest } => {
-                self.apply_checkpoint_completed(*checkpoint, ledger, *oldest)
+                self.apply_checkpoint_completed(*checkpoint, ledger, *oldest);
             }
             Fact::CheckpointDamaged { checkpoint, .. } => self.checkpoints.retain(|known| known.number != *checkpoint),
             Fact::UpdatesLost { partition, generation, updates } => self.apply_lost(*partition, *generation, *updates),

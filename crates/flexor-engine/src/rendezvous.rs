@@ -314,7 +314,7 @@ impl Rendezvous {
                 }
             }
             Some(MemberState::InWorld | MemberState::Away) => {
-                self.decide(Fact::Joined { id, newcomer: false, processes }, facts)
+                self.decide(Fact::Joined { id, newcomer: false, processes }, facts);
             }
             None => match self.standby_cause() {
                 Some(cause) => self.decide(Fact::Standby { id, cause, processes }, facts),

@@ -537,7 +537,7 @@ fn log_facts(facts: &[Fact]) {
             Fact::CheckpointStarted { checkpoint } => tracing::debug!(checkpoint, "checkpoint started"),
             Fact::CheckpointCompleted { checkpoint, .. } => tracing::info!(checkpoint, "checkpoint completed"),
             Fact::CheckpointDamaged { checkpoint, cause } => {
-                tracing::warn!(checkpoint, %cause, "checkpoint discarded")
+                tracing::warn!(checkpoint, %cause, "checkpoint discarded");
             }
             Fact::VersionsAcknowledged { acknowledged } => {
                 tracing::debug!(partitions = acknowledged.len(), "acknowledged versions journalled");

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use flexor_engine::controller::{DesiredPod, JobStatus};
+use flexor_engine::controller::DesiredPod;
 use flexor_model::{NodeId, Rank, Resources};
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn create(id: u32) -> Action {
 }
 
 fn set_status() -> Action {
-    Action::SetStatus(Box::new(JobStatus::default()))
+    Action::SetStatus(Box::default())
 }
 
 fn record() -> Action {

@@ -40,7 +40,9 @@ impl Events {
                 Ok(_) if is_new => fs::remove_file(&path)?,
                 // The last line of a killed process may be incomplete.
                 Ok(bytes) => {
-                    kept.extend(bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()))
+                    kept.extend(
+                        bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()),
+                    );
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),

@@ -181,7 +181,7 @@ async fn the_final_checkpoint_is_due_until_complete_and_again_when_damaged() {
     servers.observe(1, &["ps-0"], &[]).unwrap();
     servers.open_session(&zero, "here:1").unwrap();
     let report = |number, result| {
-        servers.record_checkpoint_report(&zero, wire::CheckpointReport { number, result: Some(result) }).unwrap()
+        servers.record_checkpoint_report(&zero, wire::CheckpointReport { number, result: Some(result) }).unwrap();
     };
     let save = |number| {
         servers.continue_checkpoint().unwrap();

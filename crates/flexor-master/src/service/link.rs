@@ -233,9 +233,9 @@ impl Link {
             let outcome = state.request_of_sidecar(conn, request, record, now, out);
             if let Ok(results) = &outcome {
                 if has_reply {
-                    answers.set_results(number, results)
+                    answers.set_results(number, results);
                 } else {
-                    answers.answer_without_reply(number, results)
+                    answers.answer_without_reply(number, results);
                 }
             }
             outcome.map(|_| state.node_of(conn))

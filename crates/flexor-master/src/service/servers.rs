@@ -186,7 +186,7 @@ impl Session {
                         // One report per partition: the log of a broken link is in the server.
                         tracing::debug!(%server, %partition, detail = report.detail, "a sync failed");
                         servers.apply_report(|members, now, facts| {
-                            members.abort_sync(server, partition, sync_id, now, facts)
+                            members.abort_sync(server, partition, sync_id, now, facts);
                         })
                     }
                     wire::sync_report::State::Unspecified => Ok(()),

@@ -249,7 +249,7 @@ async fn a_batch_that_the_program_fails_on_is_listed() {
     for incarnation in 1..=2 {
         let mut worker = Node::connect(&serving, "w", incarnation).await;
         assert_eq!(leased(&mut worker, 1).await.held.unwrap().first, 0);
-        let node = Some(wire::Node { name: "w".to_owned(), incarnation: incarnation });
+        let node = Some(wire::Node { name: "w".to_owned(), incarnation });
         assert!(matches!(launcher.ask(failed(node, None)).await, Answer::Done(_)));
     }
     let (_, text) = Serving::http(serving.grpc, "GET /api/datasets HTTP/1.1").await;

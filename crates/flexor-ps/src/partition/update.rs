@@ -101,7 +101,9 @@ impl Partition {
             let Some(index) = self.slice_index(same[0].slice) else { continue };
             match same {
                 [only] => {
-                    self.update_slice(index, |slice, t| step_range(slice, step, only.offset as usize, only.gradient, t))
+                    self.update_slice(index, |slice, t| {
+                        step_range(slice, step, only.offset as usize, only.gradient, t)
+                    });
                 }
                 several => {
                     let sum = SliceSum::of(several.iter().copied(), self.slices[index].1.len());

@@ -54,7 +54,7 @@ impl Server {
                 Some(checkpoint) => by_checkpoint.entry(checkpoint).or_default().push((id, generation)),
                 // The first generation cannot have lost updates.
                 None if generation > FIRST_GENERATION => {
-                    restored_partitions.push(restored_partition(id, generation, 0))
+                    restored_partitions.push(restored_partition(id, generation, 0));
                 }
                 None => {}
             }

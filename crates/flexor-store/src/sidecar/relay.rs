@@ -265,7 +265,7 @@ impl Relay {
         answer.results.into_iter().for_each(|result| self.learn(result));
         let full: Vec<ConnId> = self.numbers.keys().copied().filter(|conn| !self.has_room(*conn)).collect();
         self.with(answer.connection, out, |connection, context| {
-            connection.answered(answer.number, answer.reply, context)
+            connection.answered(answer.number, answer.reply, context);
         });
         self.forget_if_closed(answer.connection);
         full.into_iter().filter(|conn| self.has_room(*conn)).for_each(|conn| out.resume(conn));

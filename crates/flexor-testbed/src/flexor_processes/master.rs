@@ -109,7 +109,7 @@ impl Master {
     pub fn start_again(&mut self) -> anyhow::Result<()> {
         self.kill();
         let mut command = self.flexor(self.network());
-        command.args(["master", "--job", &self.config.job, "--nnodes", &format!("{}", self.config.nodes)]);
+        command.args(["master", "--job", &self.config.job, "--nnodes", &self.config.nodes.to_string()]);
         let MasterAddresses { grpc, store, http, .. } = &self.serves;
         command.args(["--grpc", grpc, "--store", store, "--http", http]).args(&self.config.args);
         command.arg("--state").arg(self.folder.path().join("state"));

@@ -30,7 +30,7 @@ pub enum Origin {
 }
 
 enum Input {
-    StandardInput,
+    Stdin,
     File(PathBuf),
     /// The input cannot be read, for this reason.
     Unreadable(String),
@@ -47,7 +47,7 @@ pub fn find(paths: &[PathBuf]) -> Vec<Source> {
     for path in paths {
         if is_standard_input(path) {
             let name = "standard input".to_owned();
-            sources.push(Source { name, origin: Origin::Named, input: Input::StandardInput });
+            sources.push(Source { name, origin: Origin::Named, input: Input::Stdin });
         } else if path.is_dir() {
             let before = sources.len();
             search(path, 0, &mut sources);
@@ -120,7 +120,7 @@ impl Source {
     /// Reads the source. The error is a message without the source's name.
     pub fn read(&self) -> Result<Vec<u8>, String> {
         let bytes = match &self.input {
-            Input::StandardInput => bounded(io::stdin().lock()),
+            Input::Stdin => bounded(io::stdin().lock()),
             Input::File(path) => File::open(path).and_then(bounded),
             Input::Unreadable(why) => return Err(why.clone()),
         };

@@ -217,7 +217,7 @@ fn decode(name: &RoleName, role: StoredRole) -> Result<RoleStatus, StatusError> 
         }
         let mut settled = settled.into_iter();
         for (rank, count, id) in ranks {
-            let last = count.checked_sub(1).unwrap_or_default();
+            let last = count.saturating_sub(1);
             let fits = rank.checked_add(last).is_some() && id.checked_add(last).is_some();
             if !fits || slots.len() + count as usize > MOST_SLOTS {
                 return Err(StatusError::RunTooLong { role: name.clone(), rank, count, id });

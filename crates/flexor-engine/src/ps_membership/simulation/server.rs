@@ -95,7 +95,7 @@ impl Simulation {
         }
         for (number, partitions) in unreadable {
             self.report(id, |members, now, facts| {
-                members.discard_damaged_checkpoint(id, number, &partitions, "gone", now, facts)
+                members.discard_damaged_checkpoint(id, number, &partitions, "gone", now, facts);
             });
         }
         self.report(id, |members, _, facts| {

@@ -86,7 +86,7 @@ impl Job {
 }
 
 fn master(folder: &Folder, job: &str, ports: Ports, sizes: &str, restarts: &str) -> Command {
-    let world = format!("{sizes}");
+    let world = sizes.to_string();
     let mut command = server(&["master", "--job", job, "--nnodes", &world, "--max-restarts", restarts, "-o", "json"]);
     for (option, address) in [("--grpc", ports.grpc), ("--store", ports.store), ("--http", ports.http)] {
         command.arg(option).arg(address.to_string());

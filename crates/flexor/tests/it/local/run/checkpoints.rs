@@ -186,11 +186,7 @@ fn a_job_that_starts_from_the_checkpoint_of_another_reads_all_of_its_data() {
     let alone = trained(&workspace, 2, 1);
     let first = fs::read_dir(workspace.folder.path().join("kept")).unwrap().count();
     let message = checkpoint(&workspace, &["convert", "kept", "other"]);
-    assert!(
-        message.code == 0 && message.stdout.contains("starts its data from the beginning"),
-        "{}",
-        message.stderr
-    );
+    assert!(message.code == 0 && message.stdout.contains("starts its data from the beginning"), "{}", message.stderr);
     fs::remove_dir_all(workspace.folder.path().join("kept")).unwrap();
     fs::rename(workspace.folder.path().join("other"), workspace.folder.path().join("kept")).unwrap();
     assert!(model(&workspace) == alone, "of {first} checkpoints the last one was taken");

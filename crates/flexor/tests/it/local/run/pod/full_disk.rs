@@ -50,7 +50,7 @@ fn how_a_pod_ended_is_written_when_there_is_room() {
     assert_eq!(fs::write(&filler, [0; 64 << 10]).unwrap_err().kind(), ErrorKind::StorageFull);
     pod.work.let_go();
     throughout(Duration::from_millis(1500), || {
-        assert_eq!(pod.supervisor.try_wait().unwrap(), None, "it waits for room")
+        assert_eq!(pod.supervisor.try_wait().unwrap(), None, "it waits for room");
     });
     assert_eq!(read().phase, PodPhase::Running);
     fs::remove_file(filler).unwrap();
