@@ -39,7 +39,7 @@ fn a_refused_start_says_what_is_wrong_and_what_to_do() {
         &["--nnodes", "0:2"][..],
         &["--nnodes", "3:2"],
         &["--nnodes", "2:"],
-        &["--nnodes", "4"],
+        &["--nnodes", "static:4"],
         &["--node-unit", "5"],
         &["--grpc", "0.0.0.0:0"],
         &["--grpc", "0.0.0.0:0", "--token-file", &empty],
