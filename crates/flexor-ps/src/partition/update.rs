@@ -102,7 +102,7 @@ impl Partition {
             match same {
                 [only] => {
                     self.update_slice(index, |slice, t| {
-                        step_range(slice, step, only.offset as usize, only.gradient, t)
+                        step_range(slice, step, only.offset as usize, only.gradient, t);
                     });
                 }
                 several => {
