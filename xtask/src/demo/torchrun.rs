@@ -136,7 +136,7 @@ impl<'a> Job<'a> {
         let last = away.iter().map(|progress| progress.step).max().unwrap_or(0);
         let steps = mark.await_steps(&self.nodes, DEADLINE, |progress| progress.step > last + 30)?;
         let status = self.master.run_status()?.context("the master has forgotten the job")?;
-        narrator.tell(&format!("they train: {}; the master says {}", describe_steps(&steps), status.status.detail));
+        narrator.tell(&format!("they train: {}; the master says {}", describe_steps(&steps), status.status.message));
         let restarted = self.nodes.iter().filter(|node| mark.starts(node) > 0).count();
         ensure!(restarted == 0, "{restarted} nodes have restarted their workers");
         narrator.aside("no worker was restarted");

@@ -41,7 +41,7 @@ pub struct RunStatus {
 pub struct StatusCause {
     pub reason: String,
     /// In a sentence.
-    pub detail: String,
+    pub message: String,
 }
 
 /// A member of a run.
