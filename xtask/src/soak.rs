@@ -1,7 +1,8 @@
 //! `cargo xtask soak`: runs jobs under `flexor run --chaos`, one seed after the other; each must succeed.
 //!
 //! A failed job keeps its folder, with its output, the logs of every pod, and the list of faults, so that it can be
-//! replayed. [`program`] defines what must be true of a job.
+//! replayed. [`program`] defines the programs and what a job of each must have
+//! reached at its end.
 
 mod logs;
 mod program;
@@ -31,21 +32,23 @@ const KEPT: &str = "target/soak";
 What it needs: curl; Python 3.11 or newer for the jobs with PyTorch, which are left out where it is
 missing. A seed takes about half a minute. flexor is built first, unless FLEXOR_BIN names one.
 
-Exit code: 0 when every job has ended well, with every record accounted for; else 1, and
-target/soak/NAME-SEED has the logs of those that have not. The last lines say how to do it again.")]
+Exit code: 0 when every job has succeeded and has counted every record of its data exactly once;
+else 1, and target/soak/NAME-SEED has the logs of each failed job. The last lines are the commands
+that replay them. A job that was left out does not count as failed.")]
 pub(crate) struct SoakArgs {
-    /// How many seeds
+    /// How many seeds, with those whose job is left out
     #[arg(long, value_name = "N", default_value_t = 200)]
     seeds: u64,
-    /// The first of them
+    /// The first seed
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     first: u64,
-    /// Only this program: any-program, dlrover, torchelastic, quickstart or quickstart-copies; without it they take turns
+    /// Only this program: any-program (a shell), dlrover, torchelastic, quickstart or quickstart-copies (its parameters
+    /// have a backup); without it the seed selects the program
     #[arg(long, value_name = "NAME")]
     only: Option<Program>,
 }
 
-/// Runs every seed; fails when a job did.
+/// Runs every seed, and fails when a job failed or could not be run.
 pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
     let root = project_root()?;
     let torch = if args.only.is_none_or(Program::needs_torch) { torch() } else { None };
@@ -69,12 +72,12 @@ pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
     }
     println!("{count} seeds in {:.0} s, {} failed", began.elapsed().as_secs_f64(), failed.len());
     for folder in &failed {
-        println!("again: {}", trial::again(folder, &flexor));
+        println!("replay: {}", trial::again(folder, &flexor));
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// PyTorch, for the jobs that need it.
+/// PyTorch; where it is missing, the reason is printed and the jobs that need it are left out.
 fn torch() -> Option<Torch> {
     Torch::ensure().inspect_err(|error| println!("skipped: the jobs with PyTorch: {error}")).ok()
 }

@@ -1,9 +1,9 @@
-//! Native training: the built-in models, their input and their metrics.
+//! Training in Rust, without Python: the built-in models, their input and their metrics.
 //!
-//! [`features`] parses records into a [`Batch`]. A model ([`models`]) computes which rows a batch needs ([`Lookup`])
+//! [`features`] parses records into a [`Batch`]. A model ([`models`]) computes which embedding rows a batch needs ([`Lookup`])
 //! and, from these rows and its variables, scores and gradients with hand-written arithmetic ([`kernels`]). [`metrics`]
-//! rates the scores. [`trainer`] trains with the job's data ledger and parameter servers, [`standalone`] in one
-//! process. [`prediction`] applies a checkpoint to records.
+//! computes measures such as AUC from the scores. [`trainer`] trains with the job's master, which leases
+//! batches of records ([`ledger`]), and its parameter servers; [`standalone`] trains in one process. [`prediction`] applies a checkpoint to records.
 
 mod batch;
 mod batch_reader;

@@ -1,7 +1,7 @@
-//! The options of every command, in groups: what the model is, what it is trained on, how, in which pods, and what the
-//! client itself does.
+//! The options of every `elasticdl` command, in groups: what the model is, what it is trained on, how, in which pods,
+//! what the client itself does, the model zoo, and options that are accepted and ignored.
 //!
-//! This is the union of three releases. Defaults are those of 0.2.0rc2 where it has the option.
+//! This is the union of the releases in [`Generation`]. Defaults are those of 0.2.0rc2 where it has the option.
 
 mod data;
 mod group;
@@ -24,6 +24,6 @@ pub use zoo::{ZooBuildOptions, ZooInitOptions};
 
 use super::command_line::CommandName;
 
-/// The commands that make a job.
+/// The commands that submit a job.
 const JOBS: &[CommandName] = &[CommandName::Train, CommandName::Evaluate, CommandName::Predict];
 const TRAIN: &[CommandName] = &[CommandName::Train];

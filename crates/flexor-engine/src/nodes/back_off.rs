@@ -1,10 +1,11 @@
-//! How long a slot stays empty whose pods end again and again.
+//! The back-off before the pod of a replica slot is created again, as in CrashLoopBackOff.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A wait that doubles with every short run and starts anew after a good one.
+/// A wait that doubles with every short run, until a run of at least `good_run` resets it. Part of a job's rules; its
+/// field names are a stored form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackOff {
@@ -14,15 +15,15 @@ pub struct BackOff {
     pub longest: Duration,
     /// A run of at least this length is a good one.
     pub good_run: Duration,
-    /// A pod lost within this time of its start counts as crash-looping and backs off.
+    /// A pod that is lost within this time of its start is replaced with a wait, from the second such loss in a row.
     pub lost_soon: Duration,
-    /// The longest wait after a loss of infrastructure.
+    /// The longest wait after a loss to the infrastructure: eviction, preemption, a failed node.
     pub longest_of_lost: Duration,
 }
 
 impl Default for BackOff {
-    /// A second, doubled up to five minutes, and forgotten after a minute of training. A lost pod is replaced at once,
-    /// or within ten seconds if it ran for less than two.
+    /// A second, doubled up to five minutes, and reset by a run of a minute. A lost pod is replaced at once, or within ten
+    /// seconds if it and the one before ran for less than two seconds.
     fn default() -> Self {
         Self {
             first: Duration::from_secs(1),
@@ -40,18 +41,19 @@ impl BackOff {
         if ran >= self.good_run { 0 } else { before.saturating_add(1) }
     }
 
-    /// The wait of this step: none for step 0, the first for step 1, then doubled.
-    pub fn wait(&self, step: u32) -> Duration {
-        let Some(doublings) = step.checked_sub(1) else { return Duration::ZERO };
+    /// The wait after so many short runs in a row: none for 0, the first for 1, then doubled.
+    pub fn wait(&self, short_runs: u32) -> Duration {
+        let Some(doublings) = short_runs.checked_sub(1) else { return Duration::ZERO };
         let factor = 2_u32.checked_pow(doublings).unwrap_or(u32::MAX);
         self.first.saturating_mul(factor).min(self.longest)
     }
 
-    /// The wait after a loss, after a run of this length that was the last of so many short ones.
+    /// The wait before a lost pod is replaced that ran for this long, the last of so many short runs in a row.
     pub fn wait_of_lost(&self, short_runs: u32, ran: Duration) -> Duration {
         if ran >= self.lost_soon {
             return Duration::ZERO;
         }
+        // The first loss is nobody's fault and waits for nothing.
         self.wait(short_runs.saturating_sub(1)).min(self.longest_of_lost)
     }
 }

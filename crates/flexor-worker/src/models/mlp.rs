@@ -1,6 +1,7 @@
-//! Dense layers on the numbers of a record, one score per class: for digits.
+//! A multilayer perceptron on the numeric features of a record, with one logit per class: for images such as MNIST's.
 //!
-//! Variables `deep/0/weight`, `deep/0/bias`, and so on for every layer. No tables.
+//! Its variables are `deep/0/weight`, `deep/0/bias`, and so on for every layer. Checkpoints contain these names, which
+//! the other models use for their dense layers too. It has no embedding tables.
 
 use super::dense_stack::DenseStack;
 use super::{Declaration, Gradients, Model, Step, Task};

@@ -1,4 +1,5 @@
-//! Stock torchrun as an expert runs it, with the probe: a killed worker restarts all of them.
+//! The peer: stock torchrun with the settings that recover fastest, running the testbed's probe script. A killed worker
+//! makes it restart all workers.
 
 use std::time::Duration;
 
@@ -8,16 +9,18 @@ use flexor_testbed::torchrun::{Agent, AgentConfig, ProbeEvent, ProbeEventKind, S
 
 use super::steps::ALL;
 
-/// How long anything may take: torch is imported by every agent and by every worker.
+/// The limit of each wait: torch is imported by every agent and by every worker.
 const DEADLINE: Duration = Duration::from_secs(120);
 
+/// Kills the worker of this rank. Returns the seconds from then until every agent's new worker has made a step.
 pub(super) fn play(torch: &Torch, rank: usize) -> Result<f64> {
     let store = StockStore::start(torch)?;
     let mut agents = Vec::new();
     for number in 0..ALL {
         let config = AgentConfig::new(format!("node-{number}")).rendezvous(&store.endpoint(), "2:3");
-        // torchrun sorts nodes by their addresses.
+        // torchrun orders ranks by address, so that agents keep theirs across restarts.
         let config = config.env("PET_LOCAL_ADDR", format!("127.1.1.{}", 10 + number));
+        // The store is outside of the agents, and workers have one of their own: no agent's end takes a store along.
         let config = config.env("PET_RDZV_CONF", "is_host=false").env("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1");
         agents.push(Agent::start(torch, config.env("PET_MAX_RESTARTS", "3"))?);
     }
@@ -33,6 +36,6 @@ pub(super) fn play(torch: &Torch, rank: usize) -> Result<f64> {
     let old = Workers::of(&agents);
     agents[victim].kill_workers()?;
     let steps = old.await_successors(&agents, ALL, ProbeEventKind::Step, DEADLINE)?;
-    let last = steps.into_iter().map(|step| step.at).max().context("three agents make steps")?;
+    let last = steps.into_iter().map(|step| step.at).max().context("no agent has made a step")?;
     Ok(last.duration_since(old.since())?.as_secs_f64())
 }

@@ -1,6 +1,6 @@
 //! Draws pictures on the terminal: each replaces the last one, below the earlier output. The last one stays.
 //!
-//! It does not use the alternate screen. Each write hides the cursor and disables wrapping, and restores both at its end.
+//! It does not use the alternate screen. Each drawing hides the cursor and disables wrapping, and restores both at its end.
 //! Nothing has to be restored when this process is killed.
 
 use std::io::{self, IsTerminal, Write};
@@ -30,7 +30,8 @@ struct DrawnPicture {
     widths: Vec<usize>,
 }
 
-/// Writes to standard error, above the picture.
+/// Writes to standard error, in the place of the picture; the next one is drawn below. What is written ends with a line
+/// break.
 pub struct LogWriter(Screen);
 
 impl Screen {
@@ -49,7 +50,7 @@ impl Screen {
         Size { columns, rows, colours }
     }
 
-    /// Draws a picture, replacing the last one.
+    /// Draws a picture in the place of the last one. Its lines fit into the columns, and are fewer than the rows.
     pub fn draw(&self, lines: &[String], columns: usize) -> io::Result<()> {
         let mut drawn = self.lock();
         let mut written = format!("{BEGIN}{}", drawn.go_up(columns));
@@ -83,7 +84,8 @@ impl Screen {
 }
 
 impl DrawnPicture {
-    /// Escape sequence that moves the cursor to the beginning of the picture. A narrower terminal has wrapped its lines.
+    /// Escape sequence that moves the cursor to the beginning of the picture. A terminal
+    /// that has become narrower since has wrapped the lines.
     fn go_up(&self, columns: usize) -> String {
         let rows: usize = self.widths.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
         if rows == 0 { "\r".to_owned() } else { format!("\r\x1b[{rows}A") }

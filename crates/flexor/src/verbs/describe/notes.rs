@@ -1,4 +1,4 @@
-//! What a laptop cluster notes about its jobs and pods. A cluster that is none has no notes.
+//! Notes: objects of the laptop cluster's API that say what Kubernetes has no field for, one per job or pod at most.
 
 use flexor_local::api::{Client, Resource};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::tree::Text;
 use crate::verbs::cells;
 use crate::verbs::pod_state::list;
 
-/// All notes of some namespaces.
+/// The notes of one namespace, or of all.
 pub struct Notes(Vec<Value>);
 
 impl Notes {
@@ -15,26 +15,26 @@ impl Notes {
         Ok(Self(client.list(Resource::Notes, namespace).await?))
     }
 
-    /// The notes about an object.
+    /// The note about an object; null where there is none.
     pub fn about(&self, kind: &str, metadata: &Value) -> Value {
         self.find(kind, &metadata["name"], &metadata["namespace"])
     }
 
-    /// The notes about a job.
+    /// The note about a job; null where there is none.
     pub fn of_job(&self, name: &Value, namespace: &Value) -> Value {
         self.find("Job", name, namespace)
     }
 
     fn find(&self, kind: &str, name: &Value, namespace: &Value) -> Value {
-        let is_it = |note: &&Value| {
+        let matches = |note: &&Value| {
             let about = &note["about"];
             about["kind"] == kind && about["name"] == *name && about["namespace"] == *namespace
         };
-        self.0.iter().find(is_it).cloned().unwrap_or_default()
+        self.0.iter().find(matches).cloned().unwrap_or_default()
     }
 }
 
-/// The services of a job, with what to use in the place of their names; no more of them than `most`.
+/// Prints the services of a job, with the address to use instead of the DNS name; at most `most` of them.
 pub fn services(text: &mut Text, services: &Value, most: usize) {
     let all = list(services);
     let mut rows: Vec<Vec<String>> = Vec::new();
@@ -48,7 +48,7 @@ pub fn services(text: &mut Text, services: &Value, most: usize) {
     text.rows("Services", &rows);
 }
 
-/// What else there is to know.
+/// Prints the lines of a note.
 pub fn lines(text: &mut Text, notes: &Value) {
     let rows = list(notes).iter().map(|note| vec![cells::text(note)]);
     text.rows("Notes", &rows.collect::<Vec<_>>());
