@@ -83,6 +83,9 @@ pub struct Rendezvous {
     /// No lease expires before this time.
     #[serde(skip)]
     leases_hold_until: Duration,
+    /// Some member has said that its processes survive world changes.
+    #[serde(skip)]
+    may_survive: bool,
     /// Members whose sidecar connection was lost and has not come back.
     #[serde(skip)]
     cut_off: BTreeSet<Arc<str>>,
@@ -111,6 +114,7 @@ impl Rendezvous {
             newcomer_since: None,
             grace_until: Duration::ZERO,
             leases_hold_until: Duration::MAX,
+            may_survive: false,
             cut_off: BTreeSet::new(),
         }
     }
@@ -129,6 +133,7 @@ impl Rendezvous {
         for (_, member) in self.members.values_mut() {
             member.lease_until = until;
             member.lease = Lease::Restored;
+            self.may_survive |= member.opted_in || member.processes.survive;
             self.census.add(member.state);
         }
         self.newcomer_since = (self.census.joined > 0).then_some(now);
@@ -176,6 +181,7 @@ impl Rendezvous {
                     && *incarnation == id.incarnation
                 {
                     member.opted_in = true;
+                    self.may_survive = true;
                 }
             }
             Event::Close { by } => self.close(&by, &mut facts),
@@ -248,7 +254,9 @@ impl Rendezvous {
 
     /// Whether processes of the last world survive world changes.
     pub fn survives_world_changes(&self) -> bool {
-        self.members.values().any(|(_, member)| member.survivor && (member.opted_in || member.processes.survive))
+        // Every node of a world asks this at the same time.
+        self.may_survive
+            && self.members.values().any(|(_, member)| member.survivor && (member.opted_in || member.processes.survive))
     }
 
     /// Whether all live members together are too few for a world.
@@ -529,6 +537,7 @@ impl Rendezvous {
             && *incarnation == id.incarnation
         {
             member.processes = processes;
+            self.may_survive |= processes.survive;
         }
     }
 

@@ -460,7 +460,7 @@ fn world_of(job: &JobState, run: &RunId, id: &MemberId, members: bool) -> wire::
         processes: world.filter(|_| in_world).map_or(0, World::size),
         run: if in_world { run.to_string() } else { String::new() },
         program_failures: machine.program_failures(),
-        survivors: world.filter(|_| in_world).map(World::survivors).unwrap_or_default(),
+        survivors: world.filter(|_| in_world).map(|world| world.survivors().to_vec()).unwrap_or_default(),
         min_nodes: machine.settings().min,
         max_nodes: machine.settings().max,
         max_restarts: machine.settings().max_restarts,

@@ -20,6 +20,9 @@ pub struct World {
     /// of a world read it at the same time.
     #[serde(skip)]
     first_processes: Vec<u32>,
+    /// The processes that survived; computed once for the same reason.
+    #[serde(skip)]
+    survivors: Vec<u32>,
 }
 
 #[derive(Deserialize)]
@@ -44,7 +47,10 @@ impl World {
             Some(*sum)
         });
         let first_processes = std::iter::once(0).chain(sums).collect();
-        Self { round, members, processes, first_processes }
+        let mut world = Self { round, members, processes, first_processes, survivors: Vec::new() };
+        let survive = world.processes.iter().zip(0..).filter(|(processes, _)| processes.survive);
+        world.survivors = survive.flat_map(|(_, rank)| world.processes_of(Rank(rank))).collect();
+        world
     }
 
     /// The rank of a member, by a linear search.
@@ -65,9 +71,8 @@ impl World {
     }
 
     /// The numbers of the processes that ran before this world and keep running. If there are any, 0 is among them.
-    pub fn survivors(&self) -> Vec<u32> {
-        let survive = self.processes.iter().zip(0..).filter(|(processes, _)| processes.survive);
-        survive.flat_map(|(_, rank)| self.processes_of(Rank(rank))).collect()
+    pub fn survivors(&self) -> &[u32] {
+        &self.survivors
     }
 }
 
@@ -81,6 +86,6 @@ mod tests {
         let processes = [(2, true), (1, false), (4, false)].map(|(count, survive)| Processes { count, survive });
         let world = World::new(Round(3), members, processes.to_vec());
         assert_eq!([0, 1, 2].map(|rank| world.processes_of(Rank(rank))), [0..2, 2..3, 3..7]);
-        assert_eq!((world.size(), world.survivors()), (7, vec![0, 1]));
+        assert_eq!((world.size(), world.survivors()), (7, &[0, 1][..]));
     }
 }
