@@ -1,5 +1,8 @@
 //! A dialect with custom resources: what a controller asks of it while its jobs run.
 
+use flexor_engine::controller::{JobStatus, PlanStatus, StatusError, StoredStatus};
+use flexor_model::UnixTime;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
@@ -19,6 +22,24 @@ pub struct Dialect {
     pub(crate) conditions: fn(&StatusInput<'_>) -> Vec<JobCondition>,
     pub(crate) status: fn(&StatusInput<'_>) -> Value,
     pub(crate) event: fn(&EventInput<'_>) -> EventText,
+    /// Where a status has its conditions, as a JSON pointer.
+    pub(crate) conditions_pointer: &'static str,
+    /// How it writes and reads the status of a plan, if it has plans.
+    pub(crate) plans: Option<PlanStatusForm>,
+}
+
+/// The status of a dialect's plans, written and read.
+pub(crate) struct PlanStatusForm {
+    pub(crate) write: fn(&PlanStatus, UnixTime) -> Value,
+    pub(crate) read: fn(&Value) -> PlanStatus,
+}
+
+/// What a status says of the past: what its controller remembers, and the conditions that it wrote.
+#[derive(Debug, Default)]
+pub struct WrittenStatus {
+    /// None for a job that no controller has taken up.
+    pub status: Option<JobStatus>,
+    pub conditions: Vec<JobCondition>,
 }
 
 impl Dialect {
@@ -30,6 +51,34 @@ impl Dialect {
     /// The status of a job, as its kind has it.
     pub fn status(&self, input: &StatusInput<'_>) -> Value {
         (self.status)(input)
+    }
+
+    /// Reads back a status that [`status`](Self::status) wrote.
+    ///
+    /// # Errors
+    ///
+    /// Another version of Flexor wrote it, or it is damaged.
+    pub fn read_status(&self, status: &Value) -> Result<WrittenStatus, StatusError> {
+        let stored = status.get("flexor").filter(|stored| !stored.is_null());
+        let stored = stored
+            .map(StoredStatus::deserialize)
+            .transpose()
+            .map_err(|error| StatusError::Unreadable(error.to_string()))?;
+        let conditions = status.pointer(self.conditions_pointer).map(Vec::deserialize);
+        Ok(WrittenStatus {
+            status: stored.map(JobStatus::try_from).transpose()?,
+            conditions: conditions.and_then(Result::ok).unwrap_or_default(),
+        })
+    }
+
+    /// The status of a plan, as its kind has it; none in a dialect without plans.
+    pub fn plan_status(&self, status: &PlanStatus, created_at: UnixTime) -> Option<Value> {
+        self.plans.as_ref().map(|form| (form.write)(status, created_at))
+    }
+
+    /// Reads back a status that [`plan_status`](Self::plan_status) wrote. What is missing means that nobody has begun.
+    pub fn read_plan_status(&self, status: &Value) -> PlanStatus {
+        self.plans.as_ref().map(|form| (form.read)(status)).unwrap_or_default()
     }
 
     /// What an event about a job of this dialect says.

@@ -15,7 +15,7 @@ mod warnings;
 use kube::CustomResourceExt;
 
 use crate::{
-    dialect::Dialect,
+    dialect::{Dialect, PlanStatusForm},
     events, job_status,
     kind::{Kind, typed},
     manifest::Subject,
@@ -40,6 +40,11 @@ pub(crate) static DIALECT: Dialect = Dialect {
     conditions: status::conditions,
     status: |input| job_status::json(&status::status(input)),
     event: events::in_own_words,
+    conditions_pointer: "/status/conditions",
+    plans: Some(PlanStatusForm {
+        write: |status, created_at| job_status::json(&status::plan_status(status, created_at)),
+        read: status::read_plan_status,
+    }),
 };
 
 /// Its kinds.
@@ -49,5 +54,6 @@ pub static KINDS: [Kind; 2] = [
     }),
     Kind::new(NAME, ["elastic.iml.github.io", "v1alpha1", "ScalePlan"], ScalePlan::crd, |json| {
         Ok(to_plan(&typed(json)?)?.map(Subject::Plan))
-    }),
+    })
+    .of_plans(),
 ];

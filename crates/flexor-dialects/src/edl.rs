@@ -35,6 +35,8 @@ pub(crate) static DIALECT: Dialect = Dialect {
     conditions: status::conditions,
     status: |input| job_status::json(&status::status(input)),
     event: events::in_own_words,
+    conditions_pointer: "/conditions",
+    plans: None,
 };
 
 /// Its kinds.

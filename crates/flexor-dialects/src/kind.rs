@@ -23,6 +23,8 @@ pub struct Kind {
     pub version: &'static str,
     /// Its name.
     pub kind: &'static str,
+    /// Whether it describes changes of jobs, not jobs.
+    pub is_plan: bool,
     derived: fn() -> CustomResourceDefinition,
     read: fn(&Value) -> Result<Reading<Subject>, Finding>,
     judge: OnceLock<Judge>,
@@ -43,7 +45,13 @@ impl Kind {
         derived: fn() -> CustomResourceDefinition,
         read: fn(&Value) -> Result<Reading<Subject>, Finding>,
     ) -> Self {
-        Self { dialect, group, version, kind, derived, read, judge: OnceLock::new() }
+        Self { dialect, group, version, kind, is_plan: false, derived, read, judge: OnceLock::new() }
+    }
+
+    /// The same as a kind of plans.
+    pub(crate) const fn of_plans(mut self) -> Self {
+        self.is_plan = true;
+        self
     }
 
     /// Its definition, as a cluster gets it.
@@ -51,8 +59,12 @@ impl Kind {
         schema::without_nulls((self.derived)())
     }
 
-    /// What an object means that fits its schema and keeps its rules.
-    pub(crate) fn read(&self, json: &Value) -> Result<Reading<Subject>, Finding> {
+    /// What an object means that fits its schema and keeps its rules, as an API server has checked.
+    ///
+    /// # Errors
+    ///
+    /// What schemas and rules cannot tell: a quantity or a pod template that cannot be read.
+    pub fn read(&self, json: &Value) -> Result<Reading<Subject>, Finding> {
         (self.read)(json)
     }
 

@@ -39,7 +39,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 pub use conditions::JobCondition;
 pub use crd_yaml::crd_yaml;
-pub use dialect::{Dialect, dialect};
+pub use dialect::{Dialect, WrittenStatus, dialect};
 pub use events::{EventInput, EventText};
 pub use finding::{Finding, Position};
 pub use flexor_options::{CheckpointOptions, FlexorOptions};

@@ -35,6 +35,8 @@ pub(crate) static DIALECT: Dialect = Dialect {
     conditions: status::conditions,
     status: |input| job_status::json(&status::status(input)),
     event: status::event,
+    conditions_pointer: "/conditions",
+    plans: None,
 };
 
 /// Its kinds.

@@ -4,22 +4,25 @@
 //! variables of role and identity, Flexor's sidecar and master, resources as planned and grown, the priority class. An
 //! operator sends the result to the API server; the laptop cluster interprets the same JSON as a kubelet would.
 //!
-//! What depends on where the job runs comes in through [`RenderContext`]. The renderer is *not* for services, and it
-//! writes no status.
+//! What depends on where the job runs comes in through [`RenderContext`]. [`service`] does the same for a
+//! [`DesiredService`](crate::controller::DesiredService). The renderer writes no status.
 
 mod addresses;
 mod environment;
 mod flexor_containers;
 mod resources;
+mod service;
 #[cfg(test)]
 mod tests;
 mod tf_config;
+mod tolerations;
 
 use flexor_model::{DnsLabel, Job, JobUid, Program, Role, RolePriority};
 use serde_json::{Map, Value, json};
 
 pub use addresses::{Addresses, ServiceAddresses};
 pub use flexor_containers::SIDECAR;
+pub use service::service;
 
 use crate::controller::DesiredPod;
 
@@ -88,7 +91,6 @@ pub fn pod(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Va
 }
 
 fn metadata(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Value {
-    let Owner { api_version, kind, name, uid } = context.owner;
     let mut metadata = json!({
         "name": desired.name,
         "namespace": context.namespace,
@@ -98,11 +100,15 @@ fn metadata(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> V
     if !annotations.is_empty() {
         metadata["annotations"] = annotations.into();
     }
-    metadata["ownerReferences"] = json!([{
+    metadata["ownerReferences"] = json!([owner_reference(context.owner)]);
+    metadata
+}
+
+fn owner_reference(Owner { api_version, kind, name, uid }: Owner<'_>) -> Value {
+    json!({
         "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
         "controller": true, "blockOwnerDeletion": true,
-    }]);
-    metadata
+    })
 }
 
 /// Labels of the job, of the template, of the dialect and of Flexor. The later ones win: services and controllers
@@ -140,6 +146,9 @@ fn spec(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Value
     spec["restartPolicy"] = "Never".into();
     if let Some(class) = priority_class(role, desired) {
         spec["priorityClassName"] = class.into();
+    }
+    if let FlexorProgram::Image(_) = context.flexor {
+        tolerations::add(&mut spec);
     }
     let of_every_container = environment::of_every_container(context);
     for container in list_mut(&mut spec, "initContainers") {

@@ -7,6 +7,7 @@
 
 mod connector;
 mod namespace;
+mod program;
 mod shared;
 mod start;
 
@@ -22,6 +23,7 @@ use std::{
 use tokio::net::TcpStream;
 
 pub use self::namespace::TestNamespace;
+pub use self::program::ClusterProgram;
 use crate::{
     control_plane::{Component, ControlPlane},
     keeper::{Isolation, Keeper, Sandbox},

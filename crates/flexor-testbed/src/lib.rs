@@ -31,7 +31,7 @@ mod torchft;
 pub mod torchrun;
 
 pub use self::{
-    cluster::{Cluster, ClusterConfig, TestNamespace},
+    cluster::{Cluster, ClusterConfig, ClusterProgram, TestNamespace},
     condition::{await_condition, await_list},
     control_plane::Component,
     dlrover::Dlrover,

@@ -14,7 +14,7 @@ use crate::predict;
 use crate::{
     completions, crd, data, env as environment,
     exit::{self, Exit},
-    launch, local, master,
+    launch, local, master, operator,
     output::Format,
     run, sidecar, validate, verbs, version,
 };
@@ -84,6 +84,17 @@ pub enum Command {
         after_help = "Examples:\n  flexor master --job mnist --nnodes 2:4 --state ./mnist-state\n  flexor master --job mnist --nnodes 2:4 --grpc 0.0.0.0:50001 --store 0.0.0.0:29400 --token-file token\n  curl localhost:50001/api/status"
     )]
     Master(MasterArgs),
+    /// Run the controller of a Kubernetes cluster: it creates the pods of jobs and replaces the lost ones
+    ///
+    /// Serves every kind that the cluster has and its account may watch: ElasticJob and ScalePlan of DLRover, ElasticJob
+    /// of TorchElastic, TrainingJob of PaddlePaddle EDL. `kubectl apply -k deploy/default` installs the kinds, the
+    /// account and a deployment that runs this command.
+    ///
+    /// Connects as a pod does, or as KUBECONFIG says. Logs one line for each decision to standard error.
+    #[command(
+        after_help = "Examples:\n  kubectl apply -k deploy/default\n  KUBECONFIG=~/.kube/config flexor operator --image registry.example/flexor:1"
+    )]
+    Operator(operator::OperatorArgs),
     /// Run a parameter server of a job: it keeps dense variables and rows of embedding tables
     ///
     /// Runs in the pods of a job's parameter servers. The master assigns partitions to servers; servers may join and
@@ -401,6 +412,7 @@ impl Command {
             Command::Predict(args) => predict::run(&args),
             Command::Checkpoint(command) => checkpoint::run(&command),
             Command::Master(args) => master::run(&args),
+            Command::Operator(args) => operator::run(&args),
             Command::Ps(args) => crate::ps::run(&args),
             Command::Worker(args) => crate::worker::run(&args),
             Command::Run(args) => run::run(&args),

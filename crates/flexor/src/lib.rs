@@ -16,6 +16,7 @@ mod launch;
 mod local;
 mod logging;
 mod master;
+mod operator;
 mod output;
 mod pod;
 mod ps;

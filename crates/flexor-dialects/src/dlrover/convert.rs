@@ -128,7 +128,12 @@ impl Conversion<'_> {
             failures: FailureBudget::PerNode(restarts),
             critical: critical::read(replica.critical_nodes.as_deref(), &format!("{path}.criticalNodes"))?,
             naming: naming::of(kind, self.strategy, restarts),
-            service: Some(if is_master { naming::master_service() } else { naming::service(kind) }),
+            // Only TensorFlow's cluster is made of addresses; nodes of other strategies meet at the master.
+            service: match self.strategy {
+                _ if is_master => Some(naming::master_service()),
+                Strategy::ParameterServer => Some(naming::service(kind)),
+                Strategy::AllReduce | Strategy::Local | Strategy::Custom => None,
+            },
             ports: if is_master { master::ports() } else { Vec::new() },
             env: if is_master {
                 vec![flexor_model::EnvRule::pod_field("POD_IP", "status.podIP")]

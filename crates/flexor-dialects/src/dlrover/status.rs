@@ -4,8 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use flexor_engine::controller::PlanStatus;
+use flexor_engine::Cause;
+use flexor_engine::controller::{PlanPhase, PlanStatus};
 use flexor_model::UnixTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::{ElasticJobStatus, JobStatus, ReplicaStatus, ScalePlanStatus};
 use crate::{
@@ -64,5 +68,22 @@ pub fn plan_status(status: &PlanStatus, created_at: UnixTime) -> ScalePlanStatus
         phase: Some(format!("{:?}", status.phase)),
         reason: cause.map(|cause| cause.reason.to_string()),
         message: cause.map(|cause| cause.message.clone()),
+    }
+}
+
+/// Reads back what [`plan_status`] wrote.
+pub(super) fn read_plan_status(status: &Value) -> PlanStatus {
+    let written = ScalePlanStatus::deserialize(status).unwrap_or_default();
+    let phase = match written.phase.as_deref() {
+        Some("Scaling") => PlanPhase::Scaling,
+        Some("Succeeded") => PlanPhase::Succeeded,
+        Some("Failed") => PlanPhase::Failed,
+        Some(_) | None => PlanPhase::Pending,
+    };
+    let reason = written.reason.and_then(|reason| reason.parse().ok());
+    PlanStatus {
+        phase,
+        cause: reason.map(|reason| Cause::new(reason, written.message.unwrap_or_default())),
+        finished_at: written.finish_time.and_then(|Time(at)| at.try_into().ok()),
     }
 }

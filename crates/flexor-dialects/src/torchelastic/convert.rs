@@ -28,7 +28,7 @@ pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
     let spec = &job.spec;
     let mut findings = warnings::of_job(spec);
     let mut roles = Vec::new();
-    if spec.rdzv_endpoint.is_none() {
+    if own_endpoint(spec).is_none() {
         roles.push(master_role());
     }
     roles.push(worker(spec, &mut findings)?);
@@ -63,6 +63,11 @@ pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
     Ok(Reading { subject, findings })
 }
 
+/// The etcd of the user's own, if there is one.
+fn own_endpoint(spec: &ElasticJobSpec) -> Option<&str> {
+    spec.rdzv_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty())
+}
+
 fn worker(spec: &ElasticJobSpec, findings: &mut Vec<Finding>) -> Result<Role, Finding> {
     let worker = &spec.replica_specs.worker;
     let replicas = count(worker.replicas, 1, "spec.replicaSpecs.Worker.replicas")?;
@@ -76,7 +81,7 @@ fn worker(spec: &ElasticJobSpec, findings: &mut Vec<Finding>) -> Result<Role, Fi
             count(spec.backoff_limit, FAILURES, "spec.backoffLimit")?
         }
     };
-    let rendezvous = match &spec.rdzv_endpoint {
+    let rendezvous = match own_endpoint(spec) {
         Some(endpoint) => Rendezvous::Etcd(endpoint),
         None => Rendezvous::Master(naming::MASTER.parse().expect("master is the name of a role")),
     };

@@ -60,9 +60,9 @@ use crate::{
         .field_path(".maxReplicas"),
 )]
 pub struct ElasticJobSpec {
-    /// host:port of an etcd of the user's own. Without it, the job's master holds the rendezvous.
+    /// host:port of an etcd of the user's own. Without it, or if it is empty, the job's master holds the rendezvous.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 1024))]
+    #[schemars(length(max = 1024))]
     pub rdzv_endpoint: Option<String>,
     /// The fewest nodes that train. Without it: as many as Worker.replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]

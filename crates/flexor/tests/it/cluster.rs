@@ -6,5 +6,6 @@ mod installed;
 mod listings;
 mod manifests;
 mod mutations;
+mod operator;
 mod overlays;
 mod verdicts;

@@ -46,8 +46,8 @@ fn row(line: &str) -> Option<Row> {
     if step == "step" {
         return None;
     }
-    let (today, passing) = (step.ends_with(TODAY), step.ends_with(PASSING));
-    let step = step.trim_end_matches(TODAY).trim_end_matches(PASSING).to_owned();
+    let (today, passing) = (step.contains(TODAY), step.contains(PASSING));
+    let step = step.replace(TODAY, "").replace(PASSING, "");
     Some(Row { step, today, passing, commands: entries(commands), lists: entries(lists) })
 }
 

@@ -103,6 +103,9 @@ struct Content {
 /// Why a stored status cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StatusError {
+    /// It has not the form of a status.
+    #[error("the status cannot be read: {0}")]
+    Unreadable(String),
     /// Another version of Flexor wrote it.
     #[error("the status has version {0}, and only version {VERSION} is known")]
     Version(u32),

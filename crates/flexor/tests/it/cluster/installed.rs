@@ -46,3 +46,11 @@ pub fn succeed(command: &mut Command) -> String {
 pub fn in_repository(path: impl AsRef<Path>) -> String {
     root().join(path).to_str().unwrap().to_owned()
 }
+
+/// Applies a manifest.
+pub fn apply_text(cluster: &Cluster, manifest: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("manifest.yaml");
+    std::fs::write(&file, manifest).unwrap();
+    succeed(&mut cluster.kubectl(["apply", "-f", file.to_str().unwrap()]));
+}

@@ -1,0 +1,103 @@
+//! What users see of a job that the operator serves.
+
+use std::time::{Duration, Instant};
+
+use flexor_testbed::{Cluster, ClusterConfig, TestNamespace, cluster_or_skip};
+use serde_json::Value;
+
+use super::Operator;
+use crate::cluster::installed::{install, succeed};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Repeats a look until it is as wanted.
+pub fn eventually<T>(what: &str, explain: impl Fn() -> String, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(began.elapsed() < DEADLINE, "waited for {what}: {}", explain());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// kubectl's JSON.
+pub fn get(namespace: &TestNamespace<'_>, words: &[&str]) -> Value {
+    let words = ["get"].iter().chain(words).chain(&["-o", "json"]);
+    serde_json::from_str(&succeed(&mut namespace.kubectl(words))).unwrap()
+}
+
+pub fn apply(namespace: &TestNamespace<'_>, manifest: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("manifest.yaml");
+    std::fs::write(&file, manifest).unwrap();
+    succeed(&mut namespace.kubectl(["apply", "-f", file.to_str().unwrap()]));
+}
+
+/// The names of the pods that run.
+pub fn running(namespace: &TestNamespace<'_>) -> Vec<String> {
+    let pods = get(namespace, &["pods"]);
+    let runs = |pod: &&Value| pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null();
+    let items = pods["items"].as_array().unwrap();
+    items.iter().filter(runs).map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+pub fn await_running(namespace: &TestNamespace<'_>, operator: &Operator<'_>, wanted: &[&str]) {
+    let explain = || format!("{:?} run; the operator says {}", running(namespace), operator.log());
+    eventually(&format!("{wanted:?} to run"), explain, || (running(namespace) == wanted).then_some(()));
+}
+
+pub const ALL_REDUCE: &str = "
+apiVersion: elastic.iml.github.io/v1alpha1
+kind: ElasticJob
+metadata: {name: j}
+spec:
+  distributionStrategy: AllreduceStrategy
+  replicaSpecs:
+    worker:
+      replicas: 2
+      template: {spec: {containers: [{name: main, image: x, command: [torchrun, train.py]}]}}
+";
+
+pub async fn served(cluster: &Cluster) -> Operator<'_> {
+    install(cluster, "deploy/default").await;
+    Operator::start(cluster, "flexor-system", "flexor-operator").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_gets_its_pods_runs_loses_one_and_gets_it_back() {
+    let cluster = cluster_or_skip!(ClusterConfig::default());
+    let operator = served(&cluster).await;
+    let namespace = cluster.namespace("first").await.unwrap();
+    apply(&namespace, ALL_REDUCE);
+    let all = ["elasticjob-j-dlrover-master", "j-edljob-worker-0", "j-edljob-worker-1"];
+    await_running(&namespace, &operator, &all);
+    let job = ["elasticjobs.elastic.iml.github.io", "j"];
+    eventually(
+        "the phase",
+        || operator.log(),
+        || (get(&namespace, &job)["status"]["phase"] == "Running").then_some(()),
+    );
+    let uid = |pod: &str| get(&namespace, &["pod", pod])["metadata"]["uid"].clone();
+    let before = uid("j-edljob-worker-1");
+    succeed(&mut namespace.kubectl(["delete", "pod", "j-edljob-worker-1"]));
+    await_running(&namespace, &operator, &all);
+    assert_ne!(uid("j-edljob-worker-1"), before);
+
+    apply(&namespace, &ALL_REDUCE.replace("replicas: 2", "replicas: 3"));
+    await_running(&namespace, &operator, &[all[0], all[1], all[2], "j-edljob-worker-2"]);
+    apply(&namespace, &ALL_REDUCE.replace("replicas: 2", "replicas: 1"));
+    await_running(&namespace, &operator, &all[..2]);
+
+    let events = succeed(&mut namespace.kubectl(["get", "events"]));
+    for wanted in ["PodWanted", "j-edljob-worker-1"] {
+        assert!(events.contains(wanted), "{wanted} in {events}");
+    }
+    succeed(&mut namespace.kubectl(["delete", "dej", "j"]));
+    eventually(
+        "the pods to go",
+        || operator.log(),
+        || get(&namespace, &["pods,services"])["items"].as_array().unwrap().is_empty().then_some(()),
+    );
+}
