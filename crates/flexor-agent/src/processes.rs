@@ -24,7 +24,7 @@ mod view;
 pub use environment::{Environment, EnvironmentChanges};
 pub use exit::{ExitOutcome, ProcessExit};
 pub use keeper::{Keeper, kill_orphans_of, run_keeper};
-pub use output::{LogCut, LogFile, Output, Rotation};
+pub use output::{FailureWatch, LogCut, LogFile, Output, PrintedCause, PrintedFailure, Rotation, Traceback};
 pub use program::{Input, Program};
 pub use program_lookup::{ProgramError, find_program};
 pub use shim::{Shim, ShimError, exec_shim};

@@ -21,7 +21,7 @@ mod tests;
 
 pub use back_off::BackOff;
 pub use classify::classify;
-pub(crate) use classify::first_words;
+pub(crate) use classify::is_consequence;
 pub use decide::{Decision, Final, Outcome, Relaunch, decide};
 pub use exit::{Cost, Exit, ExitKind};
 pub use history::NodeHistory;

@@ -73,6 +73,9 @@ pub struct ContainerStatus {
     /// How the run before the current one ended, of a container that was restarted.
     #[serde(skip_serializing_if = "ContainerState::is_empty")]
     pub last_state: ContainerState,
+    /// When its program failed, by the time of what it printed. A kubelet does not tell it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_at: Option<UnixTime>,
 }
 
 /// At most one of the three is set; none means waiting.
@@ -214,6 +217,7 @@ fn read_end(
         if let Some(terminated) = &container.state.terminated {
             end.exit = Some(ProgramExit::Code(terminated.exit_code));
             end.container_reason.clone_from(&terminated.reason);
+            end.failed_at = container.failed_at.or(terminated.finished_at);
             end.error = match (kind, &terminated.message) {
                 (Kind::Init, Some(message)) => Some(format!("init container {}: {message}", container.name)),
                 (Kind::Init, None) => Some(format!("init container {}", container.name)),

@@ -6,6 +6,7 @@
 
 mod container_set;
 mod failure_message;
+mod launched_program;
 mod memory;
 mod mounts;
 mod stop_requests;

@@ -21,6 +21,7 @@ mod resources;
 mod role;
 mod size;
 mod unix_time;
+mod usage_error;
 
 pub mod env;
 pub mod ports;
@@ -40,3 +41,4 @@ pub use resources::{Resources, is_accelerator};
 pub use role::{CriticalNodes, FailureBudget, Program, Role, RoleKind};
 pub use size::{RoleSize, SizeError};
 pub use unix_time::{TimeOutOfRange, UnixTime};
+pub use usage_error::is_usage_error;

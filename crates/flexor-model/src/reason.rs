@@ -194,10 +194,11 @@ reasons! {
     PodDeadlineExceeded: Warning,
     /// The pod's program failed. This is counted.
     ProgramError: Warning,
-    /// The program refused its input and reports that a retry would change nothing (exit code 78). It is not started
-    /// again; the job fails if the pod is critical.
+    /// A retry would change nothing: the program refused its input (exit code 78, or 2 with a usage error), or a shell
+    /// could not start it (126 or 127). It is not started again; the job fails if the pod is critical.
     ProgramRefused: Error,
-    /// The job cannot run here as it is described, and a retry would change nothing; the job fails.
+    /// The job cannot run here as it is described: its program is missing or not executable, or a container cannot be
+    /// made. A retry would change nothing; the job fails.
     CannotRun: Error,
     /// The pod used up its retries and is not started again; the job goes on without it as long as it can.
     RetriesExhausted: Error,

@@ -172,8 +172,11 @@ pub struct ValidateArgs {
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// Manifests: files, folders, or - for standard input
-    #[arg(required_unless_present = "resume", value_name = "FILE")]
+    #[arg(required_unless_present_any = ["resume", "named_files"], value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// The same, as `flexor apply` takes them
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub named_files: Vec<PathBuf>,
     /// Resume the jobs of a `flexor run` that was killed, with their pods that still run
     #[arg(long)]
     pub resume: bool,
@@ -375,7 +378,7 @@ impl Cli {
             [program, help, launch] if help == "help" && launch == "launch" => {
                 Self::parse_from([program.clone(), launch.clone(), "--help".into()])
             }
-            _ => Self::parsed(verbs::behind_the_verb(words)),
+            _ => Self::parsed(verbs::spelled_out(verbs::behind_the_verb(words))),
         };
         cli.command.check().unwrap_or_else(|error| error.exit());
         cli

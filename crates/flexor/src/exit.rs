@@ -10,6 +10,8 @@ Exit codes:
   2    wrong usage
   3    infrastructure: a network or a cluster failed, or the output could not be written
   78   flexor worker, flexor ps: the arguments cannot work, and a restart would not help
+  126  flexor launch: the program may not be executed
+  127  flexor launch: there is no such program
   130  interrupted";
 
 /// A refused or unreadable input, as opposed to a failure of the infrastructure.
@@ -34,6 +36,8 @@ pub enum Exit {
     Infrastructure,
     /// The arguments of a job's process cannot work, so its pod must not be restarted.
     Hopeless,
+    /// The program of a launch cannot be started, with the exit code that a shell has for it.
+    NotStarted(u8),
     /// Ctrl-C ended the command.
     Interrupted,
 }
@@ -55,6 +59,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Infrastructure => 3,
             Self::Hopeless => 78,
+            Self::NotStarted(code) => code,
             Self::Interrupted => 130,
         }
     }

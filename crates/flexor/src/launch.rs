@@ -3,7 +3,7 @@
 //! Nodes meet at a `flexor master`, or at a master that this process runs itself ([`own_master`]). The launching itself is
 //! `flexor_agent::launch`'s; here are arguments, signals and exit codes.
 
-mod devices;
+pub mod devices;
 mod help;
 mod own_master;
 
@@ -43,6 +43,9 @@ pub const KEEPER: &str = "end-what-is-left";
 const TORCHRUN_JOIN_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long processes that keep running through a change have to leave their world.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The exit code of a shell for a program that is not there.
+const NO_SUCH_FILE: u8 = 127;
 
 const COMMAND: &str = "flexor launch";
 
@@ -127,7 +130,7 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
         && !Path::new(script).exists()
     {
         output::note(&format!("error: there is no file '{script}'; check its path"));
-        return Ok(Exit::Failure);
+        return Ok(Exit::NotStarted(NO_SUCH_FILE));
     }
     let (program, args) = options.program.argv.split_first().context("there is no program")?;
     let mut launch = Launch {
@@ -164,7 +167,7 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
         Ok(end) => Ok(report_end(&end)),
         Err(error) => {
             output::note(&format!("error: {error}"));
-            Ok(if error.is_of_the_program() { Exit::Failure } else { Exit::Infrastructure })
+            Ok(error.of_program().map_or(Exit::Infrastructure, |error| Exit::NotStarted(error.exit_code())))
         }
     }
 }
@@ -261,11 +264,20 @@ fn report_end(end: &LaunchEnd) -> Exit {
             Exit::Success
         }
         LaunchEnd::Closed { cause, report } => {
+            let first = report.as_ref().map(|report| format!("; {}", report.root_cause.summary()));
             if let Some(report) = report {
                 output::note(&report.to_string());
             }
-            output::note(&format!("error: the run is closed: {cause}"));
+            output::note(&format!("error: the run is closed: {cause}{}", first.unwrap_or_default()));
             Exit::Failure
+        }
+        LaunchEnd::Refused { exit_code, report } => {
+            let first = report.as_ref().map(|report| report.root_cause.summary()).unwrap_or_default();
+            if let Some(report) = report {
+                output::note(&report.to_string());
+            }
+            output::note(&format!("error: the program is not started again, which would change nothing: {first}"));
+            Exit::NotStarted(u8::try_from(*exit_code).unwrap_or(1))
         }
         LaunchEnd::Fenced(cause) => {
             output::note(&format!("error: {cause}; this node no longer takes part"));

@@ -8,6 +8,7 @@ mod chaos;
 mod deleted;
 mod display;
 mod end;
+mod expectations;
 mod history;
 mod machine;
 pub mod manifests;
@@ -53,8 +54,15 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         Some(screen) => logging::start_above(BoxMakeWriter::new(screen)),
         None => logging::start_for_run(),
     }
-    let manifests =
-        if args.files.is_empty() { Some(manifests::Manifests::default()) } else { manifests::read(&args.files) };
+    let files: Vec<PathBuf> = args.files.iter().chain(&args.named_files).cloned().collect();
+    if let Some(script) = files.iter().find(|file| file.extension().is_some_and(|extension| extension == "py")) {
+        let script = script.display();
+        output::note(&format!(
+            "error: {script} is a Python script, not a manifest; `flexor launch --standalone {script}` runs it"
+        ));
+        return Ok(Exit::Usage);
+    }
+    let manifests = if files.is_empty() { Some(manifests::Manifests::default()) } else { manifests::read(&files) };
     let Some(manifests) = manifests else { return Ok(Exit::Failure) };
     if manifests.jobs.is_empty() && !args.resume {
         output::note("error: there is no job in these files; `flexor apply -f FILE` applies them to a running cluster");
@@ -77,7 +85,7 @@ async fn follow(
     screen: Option<Screen>,
     report: Option<Report>,
 ) -> anyhow::Result<Exit> {
-    let mut termination = signals::terminated()?;
+    let mut termination = signals::terminated_or_hung_up()?;
     let folder = args.report.as_deref().unwrap_or(Path::new("."));
     let jobs = || manifests.jobs.iter().map(|(job, _)| job);
     let faults = match args.chaos.as_ref().map(|arg| FaultScript::prepare(arg, jobs(), folder)).transpose() {
@@ -171,7 +179,7 @@ fn refusal(args: &RunArgs, cluster: &Cluster) -> Option<String> {
              ends them",
             names.join(", ")
         )),
-        (true, true) if args.files.is_empty() => {
+        (true, true) if args.files.is_empty() && args.named_files.is_empty() => {
             Some("there is no job to resume; `flexor run FILE` starts a job".to_owned())
         }
         (true, _) | (false, true) => None,

@@ -6,16 +6,54 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
 
-/// Receives SIGTERM and SIGINT.
+/// Receives SIGTERM and SIGINT, and those of a terminal where they are handled.
 pub struct Termination {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Option<Signal>,
+    quit: Option<Signal>,
 }
 
 /// Handles SIGTERM and SIGINT from here on; they no longer end the process. Must be called inside a runtime.
 pub fn terminated() -> anyhow::Result<Termination> {
-    let watch = |kind| signal(kind).context("cannot watch signals");
-    Ok(Termination { terminate: watch(SignalKind::terminate())?, interrupt: watch(SignalKind::interrupt())? })
+    Ok(Termination {
+        terminate: watch(SignalKind::terminate())?,
+        interrupt: watch(SignalKind::interrupt())?,
+        hangup: None,
+        quit: None,
+    })
+}
+
+/// Handles SIGHUP and SIGQUIT too: the terminal is gone, or its user wants the end. Under `nohup` SIGHUP stays ignored.
+pub fn terminated_or_hung_up() -> anyhow::Result<Termination> {
+    let ignored = ignored_signals();
+    let unless_ignored = |kind: SignalKind| match (ignored >> (kind.as_raw_value() - 1)) & 1 {
+        0 => watch(kind).map(Some),
+        _ => Ok(None),
+    };
+    let (hangup, quit) = (unless_ignored(SignalKind::hangup())?, unless_ignored(SignalKind::quit())?);
+    Ok(Termination { hangup, quit, ..terminated()? })
+}
+
+fn watch(kind: SignalKind) -> anyhow::Result<Signal> {
+    signal(kind).context("cannot watch signals")
+}
+
+/// The signals that this process ignores, a bit for each; none where /proc is missing.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// The next of a signal that is handled; never, of one that is not.
+async fn next(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
 }
 
 impl Termination {
@@ -24,6 +62,12 @@ impl Termination {
         tokio::select! {
             _ = self.terminate.recv() => Exit::Success,
             _ = self.interrupt.recv() => Exit::Interrupted,
+            () = next(&mut self.hangup) => {
+                // A closed terminal sends it more than once, and a second signal would cut the grace period.
+                self.hangup = None;
+                Exit::Success
+            }
+            () = next(&mut self.quit) => Exit::Interrupted,
         }
     }
 }

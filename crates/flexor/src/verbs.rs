@@ -17,6 +17,7 @@ mod events;
 mod fetch;
 mod get;
 mod kill;
+mod kill_signal;
 mod kinds;
 mod leading_options;
 mod logs;
@@ -37,8 +38,9 @@ use thiserror::Error;
 
 pub use self::age::since;
 pub use self::apply::apply_manifests;
-pub use self::args::{StateDirArg, Verb, amount};
+pub use self::args::{StateDirArg, USUAL_NAMESPACE, Verb, amount};
 pub use self::describe::Text;
+pub use self::kill_signal::spelled_out;
 pub use self::kinds::{ObjectKind, all as all_kinds, named as kinds_named};
 pub use self::leading_options::{behind_the_verb, is_verb};
 pub use self::table::Table;

@@ -2,8 +2,9 @@
 //! alone.
 //!
 //! Each [scenario] runs once per repeat on every [`Side`], with torchrun's default timers, three nodes and a minimum of
-//! two. The result is the time until the workers of the new world are started. The first step follows the import of
-//! torch, which is the same for every side, and is printed beside it. A job that has not recovered after
+//! two. There are two clocks: the time until the workers of the new world are started, which has a mark, and the time
+//! until all of them have done the next training step. The second includes the import of torch, which is the same for
+//! every side. A job that has not recovered after
 //! [`outcome::LIMIT`] counts as never recovering.
 //!
 //! Our jobs run one at a time. Stock torchrun recovers by timers of tens of seconds, so [`STOCK_JOBS_AT_ONCE`] of its

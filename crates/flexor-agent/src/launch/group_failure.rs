@@ -40,7 +40,10 @@ impl Launcher<'_> {
                 // The master counts it, unless it follows from a failure on another node.
                 let before = self.membership.job().map_or(0, |job| job.program_failures);
                 self.report_failure(&group, Some(before + 1));
-                NextStep::AwaitWorld(None)
+                match root_cause(group.workers.exits()).filter(|exit| before == 0 && exit.is_final()) {
+                    Some(exit) => NextStep::End(LaunchEnd::Refused { exit_code: exit.outcome.number(), report: None }),
+                    None => NextStep::AwaitWorld(None),
+                }
             }
             None => NextStep::StartOutside(group.started.elapsed()),
         }

@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 use thiserror::Error;
 
 use super::node_state::Rejection;
+use crate::processes::ProgramError;
 use crate::workers::{FailureReport, GroupStartError, LogError};
 
 /// Why a node cannot take part.
@@ -29,11 +30,11 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// Whether the program is at fault, and not the machine.
-    pub fn is_of_the_program(&self) -> bool {
+    /// What is wrong with the program, if it is at fault and not the machine.
+    pub fn of_program(&self) -> Option<&ProgramError> {
         match self {
-            LaunchError::Start(error) => error.is_of_the_program(),
-            LaunchError::Logs(_) | LaunchError::Store(_) | LaunchError::Socket { .. } => false,
+            LaunchError::Start(error) => error.of_program(),
+            LaunchError::Logs(_) | LaunchError::Store(_) | LaunchError::Socket { .. } => None,
         }
     }
 }
@@ -52,6 +53,8 @@ pub enum LaunchEnd {
         /// The last failure on this node, if there was one.
         report: Option<Box<FailureReport>>,
     },
+    /// The program failed in its first start, and another one would end the same way.
+    Refused { exit_code: i32, report: Option<Box<FailureReport>> },
     /// Another process has this node's name, or the master has removed the node.
     Fenced(String),
     /// The master serves another job than the requested one.
@@ -90,7 +93,9 @@ impl LaunchEnd {
     /// Where the failure report of the node goes; none where this end carries no report.
     pub(super) fn report_mut(&mut self) -> Option<&mut Option<Box<FailureReport>>> {
         match self {
-            LaunchEnd::Closed { report, .. } | LaunchEnd::NoWorld { report, .. } => Some(report),
+            LaunchEnd::Closed { report, .. }
+            | LaunchEnd::Refused { report, .. }
+            | LaunchEnd::NoWorld { report, .. } => Some(report),
             LaunchEnd::Finished
             | LaunchEnd::FinishedBefore
             | LaunchEnd::Fenced(_)

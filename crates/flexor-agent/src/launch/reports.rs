@@ -50,7 +50,7 @@ pub(super) fn all_ended_but(launch: &Launch, group: &LocalGroup, reported: Optio
 
 /// Why the program failed, for people.
 pub(super) fn failure(report: &FailureReport) -> Op {
-    let mut message = format!("{}: {}", report.root_cause.location(), report.root_cause.message);
+    let mut message = report.root_cause.summary();
     message.truncate(message.floor_char_boundary(MAX_MESSAGE));
     Op::Event(wire::Event { reason: "ProgramError".to_owned(), message })
 }

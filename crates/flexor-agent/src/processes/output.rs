@@ -5,9 +5,11 @@
 //! and stream.
 
 mod console;
+mod failure_watch;
 mod lines;
 mod log_file;
 mod pump;
+mod traceback;
 
 use std::fs::File;
 use std::io;
@@ -18,11 +20,13 @@ use std::time::Duration;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::{Instant, timeout_at};
 
+pub use failure_watch::{FailureWatch, PrintedCause, PrintedFailure};
 pub use log_file::{LogCut, LogFile, Rotation};
+pub use traceback::Traceback;
 
 use super::process_tag::StartId;
 use lines::ConsoleLines;
-use pump::{Pump, PumpSource};
+use pump::{ConsoleForm, Pump, PumpSource};
 
 /// Where one stream of a program goes.
 #[derive(Debug)]
@@ -38,7 +42,11 @@ pub enum Output {
         file: Option<LogFile>,
         /// The prefix of each line on our own stream; none where nothing is written there.
         prefix: Option<String>,
+        /// Looks for the reason of a failure.
+        watch: Option<FailureWatch>,
     },
+    /// Our own stream, through a pipe that we read for the reason of a failure. The bytes stay as they are.
+    Watched(FailureWatch),
     /// Only for standard error: the destination of standard output, in the order in which both are written.
     WithStdout,
 }
@@ -99,12 +107,16 @@ impl Pumps {
     }
 
     fn prepare_one(&mut self, stream: OutputStream, output: Output) -> io::Result<(ProgramEnd, Option<PumpSource>)> {
-        let (file, prefix) = match output {
+        let (file, console, watch) = match output {
             Output::Inherited => return Ok((ProgramEnd::Inherited, None)),
             // `WithStdout` of standard output itself has no meaning.
             Output::Nowhere | Output::WithStdout => return Ok((ProgramEnd::Null, None)),
             Output::File(file) => return Ok((ProgramEnd::Open(file.into()), None)),
-            Output::Pumped { file, prefix } => (file, prefix),
+            Output::Pumped { file, prefix, watch } => {
+                let lines = prefix.map(ConsoleLines::new);
+                (file, lines.map_or(ConsoleForm::Nothing, ConsoleForm::Lines), watch)
+            }
+            Output::Watched(watch) => (None, ConsoleForm::Bytes, Some(watch)),
         };
         match stream {
             OutputStream::Stdout if self.stdout.is_none() => self.stdout = Some(Pump::start(io::stdout())?),
@@ -112,7 +124,7 @@ impl Pumps {
             OutputStream::Stdout | OutputStream::Stderr => {}
         }
         let (pipe, end_of_program) = io::pipe()?;
-        let source = PumpSource { pipe, file, lines: prefix.map(ConsoleLines::new) };
+        let source = PumpSource { pipe, file, console, watch };
         Ok((ProgramEnd::Open(end_of_program.into()), Some(source)))
     }
 

@@ -43,6 +43,19 @@ pub enum ProgramError {
     NotExecutable { path: PathBuf },
 }
 
+impl ProgramError {
+    /// The exit code that a shell has for it: 126 for a file that cannot be executed, 127 for one that is not there.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            ProgramError::NotExecutable { .. } | ProgramError::Folder { .. } => 126,
+            ProgramError::Empty
+            | ProgramError::NotInPath { .. }
+            | ProgramError::OnlyHere { .. }
+            | ProgramError::NoSuchFile { .. } => 127,
+        }
+    }
+}
+
 /// Finds the file that `program` names. `path` is the value of `PATH`; `folder` is the program's working folder, if it is
 /// not ours. A relative path starts at that folder, and so does the result.
 ///

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::worker_exit::WorkerExit;
+use crate::processes::Traceback;
 
 /// The environment variable with the path of the error file.
 pub const ERROR_FILE_VARIABLE: &str = "TORCHELASTIC_ERROR_FILE";
@@ -68,6 +69,21 @@ impl ErrorReport {
             }
             _ => None,
         }
+    }
+
+    /// The message on one line, with the frame of the user's program that raised it.
+    pub fn summary(&self) -> String {
+        let message = self.message.lines().next().unwrap_or_default().trim_end();
+        self.parsed_traceback().map_or_else(|| message.to_owned(), |traceback| traceback.located(message))
+    }
+
+    /// Whether a launcher failed, and not a program that it started.
+    pub fn is_of_launcher(&self) -> bool {
+        self.parsed_traceback().is_some_and(|traceback| traceback.is_of_launcher())
+    }
+
+    fn parsed_traceback(&self) -> Option<Traceback> {
+        Traceback::last_in(self.traceback.as_deref()?)
     }
 
     /// The text of an error file, as `@record` writes it.

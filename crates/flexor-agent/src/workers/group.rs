@@ -18,8 +18,8 @@ use super::root_cause::{self, FirstFailure};
 use super::worker::{GlobalRank, LocalRank, WorkerSpec};
 use super::worker_exit::WorkerExit;
 use crate::processes::{
-    self, Environment, Ladder, ProcessExit, ProcessKey, Processes, Program, ProgramError, Shim, Termination,
-    find_program,
+    self, Environment, ExitOutcome, FailureWatch, Ladder, PrintedCause, ProcessExit, ProcessKey, Processes, Program,
+    ProgramError, Shim, Termination, find_program,
 };
 
 /// Why a group was not started. None of its workers is left running.
@@ -41,12 +41,12 @@ pub enum GroupStartError {
 }
 
 impl GroupStartError {
-    /// Whether the program is at fault, and not the machine.
-    pub fn is_of_the_program(&self) -> bool {
+    /// What is wrong with the program, if it is at fault and not the machine.
+    pub fn of_program(&self) -> Option<&ProgramError> {
         match self {
-            GroupStartError::Program(_) => true,
-            GroupStartError::Process { cause, .. } => matches!(cause, processes::StartError::Program(_)),
-            GroupStartError::Logs(_) | GroupStartError::ChildWatch(_) => false,
+            GroupStartError::Program(error) => Some(error),
+            GroupStartError::Process { cause: processes::StartError::Program(error), .. } => Some(error),
+            GroupStartError::Process { .. } | GroupStartError::Logs(_) | GroupStartError::ChildWatch(_) => None,
         }
     }
 }
@@ -66,6 +66,8 @@ struct GroupWorker {
     local_rank: LocalRank,
     rank: Option<GlobalRank>,
     error_file: PathBuf,
+    /// What its output tells of a failure.
+    watch: FailureWatch,
     is_python: bool,
 }
 
@@ -94,20 +96,20 @@ impl WorkerGroup {
             let (local_rank, rank) = (spec.local_rank, spec.rank);
             logs.prepare(local_rank)?;
             let error_file = logs.error_file(local_rank);
+            let watch = FailureWatch::default();
             let mut environment = spec.environment.clone();
             environment.set(ERROR_FILE_VARIABLE, &error_file);
             let program = Program {
                 environment: Environment::Inherited(environment),
                 stdout: logs.stdout(spec)?,
-                stderr: logs.stderr(spec)?,
+                stderr: logs.stderr(spec, &watch)?,
                 ..Program::new(&spec.program, &spec.args)
             };
             let key = ProcessKey(local_rank.0);
             let started = group.processes.start(key, program);
             started.map_err(|cause| GroupStartError::Process { local_rank, cause })?;
-            group
-                .workers
-                .insert(key, GroupWorker { local_rank, rank, error_file, is_python: is_python(&spec.program) });
+            let is_python = is_python(&spec.program);
+            group.workers.insert(key, GroupWorker { local_rank, rank, error_file, watch, is_python });
         }
         Ok(group)
     }
@@ -161,7 +163,31 @@ impl WorkerGroup {
         self.is_ending = true;
         let termination = self.processes.end_all(ladder).await;
         self.collect();
+        self.add_printed_failures();
         termination
+    }
+
+    /// Completes the exits of failed workers without an error file by what they printed. All output has been read by then.
+    fn add_printed_failures(&mut self) {
+        for exit in &mut self.exits {
+            let worker = self.workers.get(&ProcessKey(exit.local_rank.0));
+            // An exception before a signal was handled.
+            let (Some(worker), ExitOutcome::Code(1..)) = (worker, exit.outcome) else { continue };
+            if exit.error.is_some() {
+                continue;
+            }
+            exit.last_line = worker.watch.last_line();
+            let Some(failure) = worker.watch.failure() else { continue };
+            let (message, traceback) = match &failure.cause {
+                PrintedCause::Exception(traceback) => (traceback.exception.clone(), Some(traceback.text())),
+                PrintedCause::Worker { .. } => (failure.cause.summary(), None),
+            };
+            let report = ErrorReport { message, traceback, at: Some(failure.at), error_code: None };
+            if !exit.during_shutdown {
+                write_report(&report, &exit.error_file);
+            }
+            exit.error = Some(report);
+        }
     }
 
     /// Notes new exits.
@@ -185,16 +211,19 @@ impl WorkerGroup {
             during_shutdown: self.is_ending,
             error_file: worker.error_file.clone(),
             error: failed.then(|| ErrorReport::read(&worker.error_file)).flatten(),
+            last_line: None,
             is_python: worker.is_python,
         };
-        if failed
-            && !exit.during_shutdown
-            && exit.error.is_none()
-            && let Err(error) = ErrorReport::of_exit(&exit).write(&exit.error_file)
-        {
-            tracing::warn!(path = %exit.error_file.display(), %error, "cannot write an error file");
+        if failed && !exit.during_shutdown && exit.error.is_none() {
+            write_report(&ErrorReport::of_exit(&exit), &exit.error_file);
         }
         self.exits.push(exit);
+    }
+}
+
+fn write_report(report: &ErrorReport, path: &Path) {
+    if let Err(error) = report.write(path) {
+        tracing::warn!(path = %path.display(), %error, "cannot write an error file");
     }
 }
 

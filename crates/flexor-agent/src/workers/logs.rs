@@ -12,7 +12,7 @@ mod streams;
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -22,7 +22,7 @@ pub use prefix::LinePrefix;
 pub use streams::{StreamChoice, Streams};
 
 use super::worker::{LocalRank, WorkerSpec};
-use crate::processes::{LogFile, Output};
+use crate::processes::{FailureWatch, LogFile, Output};
 use destination::{Destination, LogStream};
 use folder::RunFolder;
 
@@ -122,14 +122,20 @@ impl AttemptLogs {
     }
 
     pub(super) fn stdout(&self, worker: &WorkerSpec) -> Result<Output, LogError> {
-        self.output(LogStream::Stdout, worker)
+        self.output(LogStream::Stdout, worker, None)
     }
 
-    pub(super) fn stderr(&self, worker: &WorkerSpec) -> Result<Output, LogError> {
-        self.output(LogStream::Stderr, worker)
+    /// Where the worker's standard error goes, and who looks in it for the reason of a failure. A program that writes to a
+    /// terminal or to a file by itself is not looked at.
+    pub(super) fn stderr(&self, worker: &WorkerSpec, watch: &FailureWatch) -> Result<Output, LogError> {
+        let output = self.output(LogStream::Stderr, worker, Some(watch.clone()))?;
+        Ok(match output {
+            Output::Inherited if !io::stderr().is_terminal() => Output::Watched(watch.clone()),
+            other => other,
+        })
     }
 
-    fn output(&self, stream: LogStream, worker: &WorkerSpec) -> Result<Output, LogError> {
+    fn output(&self, stream: LogStream, worker: &WorkerSpec, watch: Option<FailureWatch>) -> Result<Output, LogError> {
         let path = self.folder_of(worker.local_rank).join(stream.file_name());
         let failed = |cause| LogError::File { path: path.clone(), cause };
         let prefix = Some(self.options.prefix.of(worker));
@@ -139,9 +145,9 @@ impl AttemptLogs {
             Destination::File => {
                 Output::File(OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?)
             }
-            Destination::Console => Output::Pumped { file: None, prefix },
+            Destination::Console => Output::Pumped { file: None, prefix, watch },
             Destination::FileAndConsole => {
-                Output::Pumped { file: Some(LogFile::open(&path, None).map_err(failed)?), prefix }
+                Output::Pumped { file: Some(LogFile::open(&path, None).map_err(failed)?), prefix, watch }
             }
         })
     }

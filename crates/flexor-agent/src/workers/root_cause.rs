@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::error_file::ErrorReport;
 use super::worker::{GlobalRank, LocalRank};
 use super::worker_exit::WorkerExit;
-use crate::processes::ExitOutcome;
+use crate::processes::{ExitOutcome, Traceback};
 
 pub use table::printable;
 
@@ -134,6 +134,14 @@ fn time_of(exit: &WorkerExit) -> Timestamp {
 }
 
 impl WorkerFailure {
+    /// On one line: where the program failed, and why.
+    pub fn summary(&self) -> String {
+        let traceback = self.traceback.as_deref().and_then(Traceback::last_in);
+        let message = self.message.lines().next().unwrap_or_default();
+        let why = traceback.map_or_else(|| message.to_owned(), |traceback| traceback.located(message));
+        format!("{}: {}", self.location(), printable(&why))
+    }
+
     fn of(exit: &WorkerExit) -> Self {
         Self {
             time: time_of(exit),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use flexor_model::is_usage_error;
 use jiff::Timestamp;
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
@@ -28,11 +29,22 @@ pub struct WorkerExit {
     pub error_file: PathBuf,
     /// The content of its error file.
     pub error: Option<ErrorReport>,
+    /// The last line of its standard error, where the launcher reads it.
+    pub last_line: Option<String>,
     /// Whether the name of its program is that of a Python interpreter or script.
     pub is_python: bool,
 }
 
 impl WorkerExit {
+    /// Whether another start would end the same way: the program refused its command line, or could not be executed.
+    pub fn is_final(&self) -> bool {
+        match self.outcome {
+            ExitOutcome::Code(126 | 127) => true,
+            ExitOutcome::Code(2) => self.last_line.as_deref().is_some_and(is_usage_error),
+            ExitOutcome::Code(_) | ExitOutcome::Signal(_) => false,
+        }
+    }
+
     /// The message of the worker's error file; without one, a description of the exit.
     pub fn message(&self) -> String {
         let outcome = self.outcome;
@@ -44,6 +56,9 @@ impl WorkerExit {
             }
             (None, ExitOutcome::Signal(_)) => format!("{outcome}; its last lines of output may tell why"),
             (None, ExitOutcome::Code(_)) => {
+                if let Some(line) = &self.last_line {
+                    return format!("{outcome}; {line}");
+                }
                 let next_time = if self.is_python {
                     "torch's @record around its main function puts the traceback here"
                 } else {

@@ -13,7 +13,7 @@ const B: ProcessKey = ProcessKey(2);
 
 fn rotated(notes: &Notes, name: &str) -> Output {
     let rotation = Rotation { limit: NonZeroU64::new(1000).unwrap(), keep: 2 };
-    Output::Pumped { file: Some(LogFile::open(notes.file(name), Some(rotation)).unwrap()), prefix: None }
+    Output::Pumped { file: Some(LogFile::open(notes.file(name), Some(rotation)).unwrap()), prefix: None, watch: None }
 }
 
 #[tokio::test]

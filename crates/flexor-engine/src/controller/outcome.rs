@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use flexor_model::{Reason, Role, RoleKind};
+use flexor_model::{Reason, Role, RoleKind, UnixTime};
 
+use super::slots::end_of;
 use super::status::{Phase, SlotEnd};
-use super::{Action, Event, PodPhase, Reconciler, counted};
+use super::{Action, Event, ObservedPod, PodPhase, Reconciler, counted};
 use crate::{Cause, nodes};
 
 /// How long pods have to end by themselves after the master has given the program up.
@@ -87,8 +88,10 @@ impl Reconciler<'_> {
                 slots.slots.values().filter_map(|slot| slot.end.as_ref()).filter(|end| !end.succeeded).collect();
             let left = slots.slots.len() - failed.len();
             let least = (role.size.allowed().min().max(1) as usize).min(self.replicas(role) as usize);
-            if let Some(last) = failed.last().filter(|_| left < least) {
-                let message = format!("{left} of at least {least} {} are left: {}", role.name, last.cause);
+            let first = self.first_failed(role).and_then(|pod| slots.slots.get(&pod.rank)?.end.as_ref());
+            let first = first.filter(|end| !end.succeeded).or(failed.last().copied());
+            if let Some(first) = first.filter(|_| left < least) {
+                let message = format!("{left} of at least {least} {} are left: {}", role.name, first.cause);
                 return Some(Cause::new(Reason::TooFewLeft, message));
             }
         }
@@ -103,12 +106,19 @@ impl Reconciler<'_> {
             self.requeue(until);
             return None;
         }
-        let errors = workers().filter_map(|pod| Some((pod.finished_at, pod.end.error.as_deref()?)));
-        let message = match errors.min_by_key(|(at, _)| *at) {
-            Some((_, error)) => format!("{}: {}", closed.message, nodes::first_words(error)),
+        let roles = self.deciding_roles().into_iter();
+        let first = roles.filter_map(|role| self.first_failed(role)).min_by_key(|pod| order_of_failure(pod));
+        let message = match first {
+            Some(pod) => format!("{}: {}", closed.message, nodes::classify(&end_of(pod)).detail),
             None => closed.message.clone(),
         };
         Some(Cause::new(closed.reason, message))
+    }
+
+    /// The pod of a role whose program failed first. Failures that follow from it come later or name a lost peer.
+    fn first_failed(&self, role: &Role) -> Option<&ObservedPod> {
+        let failed = self.pods.of_role(&role.name).filter(|pod| pod.phase == PodPhase::Failed);
+        failed.min_by_key(|pod| order_of_failure(pod))
     }
 
     /// Why the job is stopped early: for longer than it waits, fewer of its pods ran than it needs.
@@ -160,6 +170,12 @@ impl Reconciler<'_> {
         let serves = |role: &&Role| matches!(role.kind, RoleKind::Master | RoleKind::ParameterServer);
         if deciding.is_empty() { roles.iter().filter(|role| !serves(role)).collect() } else { deciding }
     }
+}
+
+/// Sort key of failed pods: the smallest is the cause of the others.
+fn order_of_failure(pod: &ObservedPod) -> (bool, bool, Option<UnixTime>) {
+    let error = pod.end.error.as_deref();
+    (error.is_none(), error.is_some_and(nodes::is_consequence), pod.end.failed_at.or(pod.finished_at))
 }
 
 fn running() -> Cause {

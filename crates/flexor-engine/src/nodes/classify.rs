@@ -4,6 +4,8 @@
 //! exit with 0. So the pod is looked at first and the program last, and an exit code decides only if nothing else explains
 //! the exit.
 
+use flexor_model::is_usage_error;
+
 use super::{Deletion, Exit, ExitKind, ObservedExit, ProgramExit};
 
 /// How many characters of a root cause the description of an exit repeats.
@@ -82,25 +84,67 @@ fn of_the_program(observed: &ObservedExit) -> Option<(ExitKind, String)> {
             word => Some((ExitKind::ProgramError, format!("its container did not run: {word}"))),
         };
     };
-    let how = match exit {
-        ProgramExit::Code(code) => format!("exit code {code}"),
-        ProgramExit::Signal(signal) => format!("signal {signal}"),
+    let how = match (exit, fault(exit.code())) {
+        (ProgramExit::Code(code), Some(fault)) => format!("exit code {code} ({fault})"),
+        (ProgramExit::Code(code), None) => format!("exit code {code}"),
+        (ProgramExit::Signal(signal), _) => format!("signal {signal}"),
     };
     let kind = match (exit.code(), container_reason) {
         (_, Some("OOMKilled")) | (247, _) => ExitKind::OutOfMemory,
         (0, _) => ExitKind::Succeeded,
         (137 | 143, _) => ExitKind::Killed,
         (14 | 201 | 202, _) => ExitKind::Hardware,
-        // EX_CONFIG of sysexits.h.
-        (78, _) => ExitKind::ProgramRefused,
+        // The program or its working folder is missing, or is not executable: so it is for every pod of the role.
+        (126 | 127, Some("StartError")) => ExitKind::CannotRun,
+        (_, Some("StartError" | "ContainerCannotRun")) if observed.error.as_deref().is_some_and(is_exec_error) => {
+            ExitKind::CannotRun
+        }
+        // EX_CONFIG of sysexits.h; what a shell says of a command that it cannot execute or find.
+        (78 | 126 | 127, _) => ExitKind::ProgramRefused,
+        (2, _) if observed.error.as_deref().is_some_and(is_usage_error) => ExitKind::ProgramRefused,
         (_, _) => ExitKind::ProgramError,
     };
     let said = container_reason.filter(|word| !matches!(*word, "Error" | "Completed"));
     Some((kind, said.map_or(how.clone(), |word| format!("{how}, {word}"))))
 }
 
+/// The name of the signal that a fault of the program raises, for an exit code that a shell or runtime made of it.
+fn fault(code: i32) -> Option<&'static str> {
+    match code.checked_sub(128)? {
+        4 => Some("SIGILL"),
+        6 => Some("SIGABRT"),
+        7 => Some("SIGBUS"),
+        8 => Some("SIGFPE"),
+        11 => Some("SIGSEGV"),
+        31 => Some("SIGSYS"),
+        _ => None,
+    }
+}
+
+/// Whether a container runtime could not execute the program: it is missing, or not executable.
+fn is_exec_error(message: &str) -> bool {
+    message.contains("exec: \"")
+}
+
+/// Whether a message speaks of lost peers: the failure of another process of the job came before it.
+pub(crate) fn is_consequence(message: &str) -> bool {
+    const OF_LOST_PEERS: [&str; 10] = [
+        "Connection closed by peer",
+        "Connection reset by peer",
+        "Connection refused",
+        "Broken pipe",
+        "DistNetworkError",
+        "DistStoreError",
+        "RendezvousClosedError",
+        "RendezvousConnectionError",
+        "remote process exited",
+        "the run is closed",
+    ];
+    OF_LOST_PEERS.iter().any(|words| message.contains(words))
+}
+
 /// The beginning of a message from outside, on one line.
-pub(crate) fn first_words(message: &str) -> String {
+fn first_words(message: &str) -> String {
     let mut words = message.split_whitespace().collect::<Vec<_>>().join(" ");
     words.retain(|c| !c.is_control());
     if let Some((end, _)) = words.char_indices().nth(LONGEST_ERROR) {

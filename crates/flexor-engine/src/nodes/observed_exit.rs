@@ -1,5 +1,7 @@
 //! What was observed of a pod that has ended: raw facts, from a cluster or from this machine.
 
+use flexor_model::UnixTime;
+
 /// Everything observed of the exit of one pod. A pod that is gone without a trace is `ObservedExit::default()`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObservedExit {
@@ -15,6 +17,8 @@ pub struct ObservedExit {
     pub deletion: Option<Deletion>,
     /// The message of the error file that the program left; of a preempted pod, which pod needed the room.
     pub error: Option<String>,
+    /// When the program failed, where that is known: a launcher runs on for a while after its program has failed.
+    pub failed_at: Option<UnixTime>,
 }
 
 /// How a program ended.

@@ -86,6 +86,16 @@ fn exit(code: i32) -> ObservedExit {
     ObservedExit { exit: Some(ProgramExit::Code(code)), ..ObservedExit::default() }
 }
 
+/// An exit with a message of the program.
+fn says(code: i32, message: &str) -> ObservedExit {
+    ObservedExit { error: Some(message.to_owned()), ..exit(code) }
+}
+
+/// A container that could not be started.
+fn starts(code: i32, message: &str) -> ObservedExit {
+    ObservedExit { container_reason: Some("StartError".to_owned()), ..says(code, message) }
+}
+
 fn out_of_memory() -> ObservedExit {
     ObservedExit { container_reason: Some("OOMKilled".to_owned()), ..exit(137) }
 }
@@ -117,6 +127,16 @@ fn every_end_has_its_kind() {
         (exit(139), ExitKind::ProgramError),
         (exit(77), ExitKind::ProgramError),
         (exit(78), ExitKind::ProgramRefused),
+        (exit(126), ExitKind::ProgramRefused),
+        (exit(127), ExitKind::ProgramRefused),
+        (says(2, "train.py: error: unrecognized arguments: --bad"), ExitKind::ProgramRefused),
+        (says(2, "python3: can't open file 'train.py': [Errno 2] No such file"), ExitKind::ProgramRefused),
+        (says(2, "the data is damaged"), ExitKind::ProgramError),
+        (says(1, "train.py: error: unrecognized arguments: --bad"), ExitKind::ProgramError),
+        (starts(127, "no command 'train'"), ExitKind::CannotRun),
+        (starts(126, "'train' may not be executed"), ExitKind::CannotRun),
+        (starts(128, "runc: exec: \"train\": executable file not found in $PATH"), ExitKind::CannotRun),
+        (starts(128, "too many processes"), ExitKind::ProgramError),
         (signal(11), ExitKind::ProgramError),
         (exit(137), ExitKind::Killed),
         (exit(143), ExitKind::Killed),
@@ -317,6 +337,23 @@ fn the_root_cause_that_the_program_left_behind_is_told_on_one_short_line() {
     assert_eq!(classify(&evicted).to_string(), "Preempted: the cluster says Preempted; b is more important");
     let stale = classify(&ObservedExit { error: Some("an earlier failure".to_owned()), ..exit(0) });
     assert_eq!(stale.to_string(), "ProgramSucceeded: exit code 0");
+}
+
+#[test]
+fn a_fault_of_the_program_has_the_name_of_its_signal() {
+    assert_eq!(classify(&exit(139)).detail, "exit code 139 (SIGSEGV)");
+    assert_eq!(classify(&exit(134)).detail, "exit code 134 (SIGABRT)");
+    assert_eq!(classify(&exit(137)).detail, "exit code 137");
+}
+
+#[test]
+fn a_program_that_is_missing_is_told_once_and_fails_the_job() {
+    let missing = starts(127, "no command 'train': no folder of PATH has it");
+    let last = Story::of_worker().is_over(&missing);
+    assert_eq!((last.outcome, last.cause.reason), (Outcome::JobFailed, Reason::CannotRun));
+    assert_eq!(last.cause.message, "exit code 127, StartError; no command 'train': no folder of PATH has it");
+    let refused = Story::of_worker().is_over(&says(2, "train.py: error: unrecognized arguments: --bad"));
+    assert_eq!((refused.outcome, refused.cause.reason), (Outcome::NodeFailed, Reason::ProgramRefused));
 }
 
 #[test]

@@ -135,7 +135,15 @@ fn container(reported: &supervisor::ContainerStatus, to_completion: bool) -> Con
         ..Terminated::default()
     });
     let last_state = ContainerState { terminated: last_run, ..ContainerState::default() };
-    ContainerStatus { name: reported.name.clone(), ready, restart_count: reported.restarts, state, last_state }
+    let failed_at = reported.failed_at.map(instant);
+    ContainerStatus {
+        name: reported.name.clone(),
+        ready,
+        restart_count: reported.restarts,
+        state,
+        last_state,
+        failed_at,
+    }
 }
 
 fn instant(at: Timestamp) -> UnixTime {

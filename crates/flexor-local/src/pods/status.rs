@@ -47,6 +47,9 @@ pub struct ContainerStatus {
     /// When it was last killed from outside, not for its memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub killed_at: Option<Timestamp>,
+    /// When its program failed, by the time of what it printed or left in its error file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_at: Option<Timestamp>,
     /// Why the rest of its log is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_cut: Option<String>,
@@ -65,7 +68,7 @@ pub enum ContainerState {
         exit_code: i32,
         /// `Completed`, `Error`, `OOMKilled`, `StartError`, …
         reason: String,
-        /// What the program left in its error file, else its last line.
+        /// Why it failed: what it left in its error file, its Python exception, or its last line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,6 +120,7 @@ mod tests {
                 init: false,
                 limited: None,
                 killed_at: None,
+                failed_at: None,
                 log_cut: cut.map(str::to_owned),
             }],
         };

@@ -7,8 +7,8 @@ use std::num::NonZero;
 use std::os::fd::OwnedFd;
 
 use flexor_agent::processes::{
-    Environment, ExitOutcome, Input, Ladder, LogCut, LogFile, Output, ProcessExit, ProcessKey, Processes, Program,
-    ProgramError, Rotation, StartError,
+    Environment, ExitOutcome, FailureWatch, Input, Ladder, LogCut, LogFile, Output, ProcessExit, ProcessKey, Processes,
+    Program, Rotation, StartError,
 };
 use flexor_engine::nodes::BackOff;
 use jiff::Timestamp;
@@ -16,8 +16,9 @@ use nix::sys::signal::Signal;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant};
 
+use super::failure_message::ContainerOutput;
 use super::memory::{self, MemoryGuard};
-use super::{failure_message, mounts, now, restarts};
+use super::{launched_program, mounts, now, restarts};
 use crate::limits::MemoryLimits;
 use crate::pods::folder::PodFolder;
 use crate::pods::plan::{ContainerPlan, PodPlan, RestartPolicy};
@@ -75,6 +76,8 @@ struct Container {
     memory_guard: MemoryGuard,
     /// The length of its log when it was started.
     log_start: u64,
+    /// What its output tells of a failure.
+    watch: FailureWatch,
     /// The supervisor killed it for its memory.
     out_of_memory: bool,
 }
@@ -102,6 +105,7 @@ impl ContainerSet {
                     init,
                     limited: None,
                     killed_at: None,
+                    failed_at: None,
                     log_cut: None,
                 },
                 plan: plan.clone(),
@@ -109,6 +113,7 @@ impl ContainerSet {
                 short_runs: 0,
                 memory_guard: MemoryGuard::Unlimited,
                 log_start: 0,
+                watch: FailureWatch::default(),
                 out_of_memory: false,
             }
         });
@@ -142,10 +147,15 @@ impl ContainerSet {
         let container = &mut self.all[index];
         let plan = &container.plan;
         let (program, args) = plan.command.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+        // What is in a mount only the program sees.
+        if plan.mounts.is_empty() {
+            launched_program::check(&plan.command, plan.env.get("PATH").map(String::as_str), &plan.folder)?;
+        }
         let path = self.folder.log(&plan.name);
         container.log_start = fs::metadata(&path).map_or(0, |file| file.len());
         let log = LogFile::open(path, Some(LOG)).map_err(StartError::Output)?.with_cut_listener(self.cut.0.clone());
-        container.status.log_cut = None;
+        (container.status.log_cut, container.status.failed_at) = (None, None);
+        container.watch = FailureWatch::default();
         let descriptors: Result<Vec<OwnedFd>, _> = container.sockets.iter().map(OwnedFd::try_clone).collect();
         // An error file of an earlier run says nothing about this one.
         let error_file = self.folder.error_file(&plan.name);
@@ -163,7 +173,7 @@ impl ContainerSet {
                 environment: Environment::Exact(env),
                 folder: Some(plan.folder.clone()),
                 stdin: Input::Null,
-                stdout: Output::Pumped { file: Some(log), prefix: None },
+                stdout: Output::Pumped { file: Some(log), prefix: None, watch: Some(container.watch.clone()) },
                 stderr: Output::WithStdout,
                 descriptors: descriptors.map_err(StartError::Spawn)?,
                 groups: container.memory_guard.groups(),
@@ -233,16 +243,26 @@ impl ContainerSet {
         self.decide_restart(index, end, ran);
     }
 
-    /// Records why a container failed: its error file, else its last line. All its output has been read by then.
+    /// Records why a container failed, and when. All its output has been read by then.
     fn record_message(&mut self, index: usize) {
         while let Ok(cut) = self.cut.1.try_recv() {
             self.record_cut(&cut);
         }
         let Some(container) = self.all.get_mut(index) else { return };
-        if let ContainerState::Terminated { exit_code: 1.., message, .. } = &mut container.status.state {
+        if let ContainerState::Terminated { exit_code: exit_code @ 1.., reason, message, .. } =
+            &mut container.status.state
+        {
             let name = &container.plan.name;
-            let left = failure_message::of_error_file(&self.folder.error_file(name));
-            *message = left.or_else(|| failure_message::of_log(&self.folder.log(name), container.log_start));
+            let output = ContainerOutput {
+                error_file: self.folder.error_file(name),
+                log: self.folder.log(name),
+                log_start: container.log_start,
+                is_out_of_memory: reason == "OOMKilled",
+                watch: &container.watch,
+            };
+            let failure = output.failure(*exit_code);
+            *message = failure.as_ref().map(|failure| failure.message.clone());
+            container.status.failed_at = failure.and_then(|failure| failure.at);
         }
     }
 
@@ -343,13 +363,9 @@ impl ContainerSet {
 /// The exit code of a program that could not be started: a shell's, else a container runtime's.
 fn start_error_code(error: &StartError) -> i32 {
     match error {
-        StartError::Program(ProgramError::NotExecutable { .. } | ProgramError::Folder { .. }) => 126,
-        StartError::Program(_) => 127,
-        StartError::Running { .. }
-        | StartError::Folder { .. }
-        | StartError::Mount(_)
-        | StartError::Output(_)
-        | StartError::Spawn(_) => 128,
+        StartError::Program(error) => error.exit_code().into(),
+        StartError::Folder { .. } => 127,
+        StartError::Running { .. } | StartError::Mount(_) | StartError::Output(_) | StartError::Spawn(_) => 128,
     }
 }
 

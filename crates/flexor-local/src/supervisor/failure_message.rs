@@ -1,25 +1,92 @@
-//! Why a program failed, in its own words: its error file, else the last line that it printed. Of a program that prints
-//! `error: …` with advice below, that line.
+//! Why a program failed, in its own words: its error file, its Python exception, or the last line that it printed. Of a
+//! program that prints `error: …` with advice below, that line.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use flexor_agent::processes::{FailureWatch, PrintedCause, PrintedFailure};
 use flexor_agent::workers::ErrorReport;
+use jiff::Timestamp;
 
 /// How much of an error file is read; tracebacks may be long.
 const ERROR: u64 = 64 << 10;
 /// How far from the end the last line may begin.
 const LINE: u64 = 2 << 10;
+/// Greater exit codes are those of signals.
+const SIGNALS: i32 = 128;
 
-/// The text of an error file, or the message in it where PyTorch's `@record` wrote it.
-pub(super) fn of_error_file(path: &Path) -> Option<String> {
+/// What a container left that may tell why it failed.
+pub(super) struct ContainerOutput<'a> {
+    pub error_file: PathBuf,
+    pub log: PathBuf,
+    /// The length of the log when the container was started.
+    pub log_start: u64,
+    /// The container was killed for its memory.
+    pub is_out_of_memory: bool,
+    pub watch: &'a FailureWatch,
+}
+
+/// Why a container failed, on one line, and when.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ContainerFailure {
+    pub message: String,
+    /// None where only the end of the container is known.
+    pub at: Option<Timestamp>,
+}
+
+/// What an error file tells.
+enum LeftError {
+    OfProgram(ContainerFailure),
+    /// The error of a launcher, which follows from the failure of its program if there was one.
+    OfLauncher(ContainerFailure),
+}
+
+impl ContainerOutput<'_> {
+    /// Why the container failed: what its program says, before what a launcher around it says, before its last line.
+    pub(super) fn failure(&self, exit_code: i32) -> Option<ContainerFailure> {
+        // What was printed before does not say that memory ran out.
+        if self.is_out_of_memory {
+            return None;
+        }
+        let printed = self.watch.failure();
+        // A program that a signal ended printed its exceptions before, and handled them.
+        let is_of_signal = exit_code > SIGNALS;
+        let printed = printed.filter(|one| !is_of_signal || matches!(one.cause, PrintedCause::Worker { .. }));
+        let left = match left_error(&self.error_file) {
+            Some(LeftError::OfProgram(left)) => {
+                // A report has whole seconds.
+                return Some(ContainerFailure { at: printed.map(|printed| printed.at).or(left.at), ..left });
+            }
+            Some(LeftError::OfLauncher(left)) => Some(left),
+            None => None,
+        };
+        let of_launcher = || self.watch.of_launcher().filter(|_| !is_of_signal).map(ContainerFailure::from);
+        let last_line = || Some(ContainerFailure { message: of_log(&self.log, self.log_start)?, at: None });
+        printed.map(ContainerFailure::from).or(left).or_else(of_launcher).or_else(last_line)
+    }
+}
+
+impl From<PrintedFailure> for ContainerFailure {
+    fn from(printed: PrintedFailure) -> Self {
+        Self { message: printed.cause.summary(), at: Some(printed.at) }
+    }
+}
+
+/// The text of an error file, or what PyTorch's `@record` or a launcher wrote there.
+fn left_error(path: &Path) -> Option<LeftError> {
     let text = text(File::open(path).ok()?.take(ERROR))?;
-    Some(ErrorReport::parse(text.as_bytes()).map_or(text, |report| report.message))
+    Some(match ErrorReport::parse(text.as_bytes()) {
+        Some(report) => {
+            let failure = ContainerFailure { message: report.summary(), at: report.at };
+            if report.is_of_launcher() { LeftError::OfLauncher(failure) } else { LeftError::OfProgram(failure) }
+        }
+        None => LeftError::OfProgram(ContainerFailure { message: text, at: None }),
+    })
 }
 
 /// The last line of a log that was `start` bytes long when its program was started.
-pub(super) fn of_log(path: &Path, start: u64) -> Option<String> {
+fn of_log(path: &Path, start: u64) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
     // A shorter log was rotated since the start, so all of it is this program's.
@@ -72,21 +139,36 @@ mod tests {
         assert_eq!(last(&[b"x".repeat(9000), b"\xff end\n".to_vec()].concat(), 0).map(|line| line.len()), Some(2049));
     }
 
+    /// What a container left, in a folder of its own.
+    fn failure(error: Option<&str>, printed: &str, exit_code: i32) -> Option<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let (error_file, log) = (folder.path().join("error"), folder.path().join("log"));
+        if let Some(error) = error {
+            fs::write(&error_file, error).unwrap();
+        }
+        fs::write(&log, printed).unwrap();
+        let watch = FailureWatch::default();
+        watch.push(printed.as_bytes(), Timestamp::UNIX_EPOCH);
+        let is_out_of_memory = exit_code == OUT_OF_MEMORY;
+        let output = ContainerOutput { error_file, log, log_start: 0, is_out_of_memory, watch: &watch };
+        output.failure(exit_code).map(|failure| failure.message)
+    }
+
+    /// An exit code that stands for a container that was killed for its memory.
+    const OUT_OF_MEMORY: i32 = 137;
+    const EXCEPTION: &str =
+        "Traceback (most recent call last):\n  File \"/x/a.py\", line 3, in f\nValueError: no labels\n";
+
     #[test]
     fn an_error_file_is_cut_and_an_empty_one_is_ignored() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("error");
-        assert_eq!(of_error_file(&file), None);
-        fs::write(&file, "\n").unwrap();
-        assert_eq!(of_error_file(&file), None);
-        fs::write(&file, "ä".repeat(40_000)).unwrap();
-        assert_eq!(of_error_file(&file).map(|text| text.chars().count()), Some(32 << 10));
+        assert_eq!(failure(None, "", 1), None);
+        assert_eq!(failure(Some("\n"), "", 1), None);
+        let long = "ä".repeat(40_000);
+        assert_eq!(failure(Some(&long), "", 1).map(|text| text.chars().count()), Some(32 << 10));
     }
 
     #[test]
     fn a_report_of_torch_is_reduced_to_its_message() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("error");
         for (written, message) in [
             (
                 r#"{"message": {"message": "ValueError: no labels", "extraInfo": {"py_callstack": "…"}}}"#,
@@ -96,8 +178,30 @@ mod tests {
             (r#"{"other": 1}"#, r#"{"other": 1}"#),
             ("plain words", "plain words"),
         ] {
-            fs::write(&file, written).unwrap();
-            assert_eq!(of_error_file(&file).as_deref(), Some(message));
+            assert_eq!(failure(Some(written), "on the console", 1).as_deref(), Some(message));
         }
+        let report = serde_json::json!({ "message": { "message": "ValueError: x", "extraInfo": {
+            "py_callstack": EXCEPTION } } });
+        assert_eq!(failure(Some(&report.to_string()), "", 1).as_deref(), Some("ValueError: x (at /x/a.py:3 in f)"));
+    }
+
+    #[test]
+    fn the_exception_of_the_program_is_told_before_that_of_its_launcher() {
+        let exception = Some("ValueError: no labels (at /x/a.py:3 in f)");
+        let closed = "Traceback (most recent call last):\n  File \"/e/torch/distributed/run.py\", line 1, in main\n\
+                      torch.RendezvousClosedError\n";
+        let report = serde_json::json!({ "message": { "message": "RendezvousClosedError: ", "extraInfo": {
+            "py_callstack": closed } } });
+        let report = report.to_string();
+        assert_eq!(failure(Some(&report), &format!("{EXCEPTION}{closed}"), 1).as_deref(), exception);
+        assert_eq!(failure(None, &format!("{EXCEPTION}{closed}bye\n"), 1).as_deref(), exception);
+        let launchers = failure(Some(&report), closed, 1).unwrap();
+        assert!(launchers.starts_with("RendezvousClosedError: (at /e/torch"), "{launchers}");
+    }
+
+    #[test]
+    fn an_exception_before_a_signal_was_handled() {
+        assert_eq!(failure(None, "last words\n", OUT_OF_MEMORY), None, "they do not tell that memory ran out");
+        assert_eq!(failure(None, &format!("{EXCEPTION}goes on\n"), 139).as_deref(), Some("goes on"));
     }
 }

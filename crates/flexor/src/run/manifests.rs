@@ -1,6 +1,7 @@
 //! Reads manifests for `flexor run`, `flexor local up` and `flexor apply`: jobs, plans and other objects that passed
 //! validation and preflight.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use flexor_dialects::Finding;
@@ -10,8 +11,10 @@ use flexor_local::pods::preflight;
 use flexor_model::{Job, Plan};
 use serde_json::Value;
 
+use super::expectations;
 use crate::output;
 use crate::validate::sources;
+use crate::verbs::USUAL_NAMESPACE;
 
 /// Accepted objects, each with its manifest.
 #[derive(Default)]
@@ -21,6 +24,8 @@ pub struct Manifests {
     pub jobs: Vec<(Job, Value)>,
     /// Plans for these or for other jobs.
     pub plans: Vec<(Plan, Value)>,
+    /// Where each job is described, by namespace and name.
+    places: BTreeMap<(String, String), String>,
 }
 
 /// Reads all objects of these files. Returns `None` if anything is refused; the errors go to standard error.
@@ -68,6 +73,19 @@ impl Manifests {
         findings.iter().for_each(|finding| print(file, finding));
         match subject {
             Some(Subject::Job(job)) => {
+                let place = format!("{file}:{}:{}", document.at.line, document.at.column);
+                let namespace = job.namespace.as_ref().map_or(USUAL_NAMESPACE, |namespace| namespace.as_str());
+                if let Some(earlier) = self.places.insert((namespace.to_owned(), job.name.to_string()), place.clone()) {
+                    output::note(&format!(
+                        "{place}: error: job {} is described twice, also in {earlier}; give one of them another name, or \
+                         leave it out",
+                        job.name
+                    ));
+                    return false;
+                }
+                for warning in expectations::unmet(&job, &document.object) {
+                    output::note(&format!("{file}: warning: {}: {warning}", job.name));
+                }
                 let preflight = preflight::of_manifest(&job);
                 preflight.iter().for_each(|obstacle| output::note(&format!("{file}: error: {}: {obstacle}", job.name)));
                 if preflight.is_empty() {

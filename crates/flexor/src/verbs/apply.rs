@@ -1,5 +1,7 @@
 //! `flexor apply`: sends accepted jobs, plans and other objects to the cluster, each with its manifest.
 
+use std::path::PathBuf;
+
 use flexor_local::api::{Client, Outcome, Resource};
 use flexor_local::objects::Object;
 use flexor_model::{DnsLabel, Job};
@@ -12,7 +14,8 @@ use crate::output;
 use crate::run::manifests::{self, Manifests};
 
 pub async fn run(client: &Client, args: &ApplyArgs) -> anyhow::Result<Exit> {
-    let Some(manifests) = manifests::read(&args.files) else { return Ok(Exit::Failure) };
+    let files: Vec<PathBuf> = args.files.iter().chain(&args.named_files).cloned().collect();
+    let Some(manifests) = manifests::read(&files) else { return Ok(Exit::Failure) };
     apply_manifests(client, manifests, args.namespace.as_ref()).await
 }
 

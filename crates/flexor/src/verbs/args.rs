@@ -50,7 +50,9 @@ pub enum Verb {
     #[command(after_help = "Examples:\n  flexor delete pod torch-mnist-edljob-worker-1\n  flexor delete -f job.yaml")]
     Delete(DeleteArgs),
     /// Send a signal to the program of a pod, to see how the job recovers
-    #[command(after_help = "Example:\n  flexor kill torch-mnist-edljob-worker-0 --signal TERM")]
+    #[command(
+        after_help = "Examples:\n  flexor kill torch-mnist-edljob-worker-0 --signal TERM\n  flexor kill torch-mnist-edljob-worker-0 -9"
+    )]
     Kill(KillArgs),
     /// List the CPU and memory usage of pods: CPU time over one second, and resident memory
     Top(TopArgs),
@@ -99,8 +101,8 @@ impl NamespacesArgs {
 /// Arguments of `flexor get`.
 #[derive(Debug, Args)]
 pub struct GetArgs {
-    /// Kind and names, or KIND/NAME. Kinds are elasticjobs, scaleplans, trainingjobs, pods, events, configmaps, secrets
-    /// and priorityclasses
+    /// Kind and names, or KIND/NAME. Kinds are jobs (elasticjobs and trainingjobs), scaleplans, pods, events, configmaps,
+    /// secrets and priorityclasses
     #[arg(required = true, value_name = "KIND [NAME]")]
     pub words: Vec<String>,
     /// Select objects by their labels: a=b, a!=b, a, !a, a in (b,c), a notin (b,c)
@@ -288,9 +290,12 @@ pub struct WhyArgs {
 /// Arguments of `flexor apply`.
 #[derive(Debug, Args)]
 pub struct ApplyArgs {
-    /// Manifests: a file, a folder, or - for standard input
-    #[arg(short, long = "filename", required = true, value_name = "FILE")]
+    /// Manifests: files, folders, or - for standard input
+    #[arg(required_unless_present = "named_files", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// The same, as kubectl takes them
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub named_files: Vec<PathBuf>,
     #[command(flatten)]
     pub state_dir: StateDirArg,
     /// Namespace of objects that name none [default: default]

@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use super::refuse;
 
+/// Names of all kinds of jobs together.
+const OF_ALL_JOBS: [&str; 2] = ["jobs", "job"];
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectKind {
     /// The resource of the laptop cluster's API. Several kinds may share it.
@@ -85,11 +88,14 @@ pub fn named(words: &str) -> anyhow::Result<Vec<ObjectKind>> {
     let mut found: Vec<ObjectKind> = Vec::new();
     for word in words.split(',') {
         let word = word.to_ascii_lowercase();
-        let mut matching: Vec<ObjectKind> = all().into_iter().filter(|kind| kind.names.contains(&word)).collect();
+        let is_meant = |kind: &ObjectKind| {
+            kind.names.contains(&word) || kind.resource == Resource::Jobs && OF_ALL_JOBS.contains(&word.as_str())
+        };
+        let mut matching: Vec<ObjectKind> = all().into_iter().filter(is_meant).collect();
         if matching.is_empty() {
             return refuse(format!(
-                "there is no kind {word}; there are elasticjobs, scaleplans, trainingjobs, pods, events, configmaps, \
-                 secrets and priorityclasses"
+                "there is no kind {word}; there are jobs, elasticjobs, scaleplans, trainingjobs, pods, events, \
+                 configmaps, secrets and priorityclasses"
             ));
         }
         found.append(&mut matching);
@@ -182,6 +188,7 @@ mod tests {
         assert_eq!(kinds("ElasticJob"), both);
         assert_eq!(kinds("elasticjobs.elastic.pytorch.org"), both[1..]);
         assert_eq!(kinds("tej"), both[1..]);
+        assert_eq!(kinds("jobs"), kinds("elasticjobs,trainingjobs"));
         assert_eq!(kinds("po,dsp"), ["pod", "scaleplan.elastic.iml.github.io"]);
         assert_eq!(kinds("cm,secrets,pc"), ["configmap", "secret", "priorityclass.scheduling.k8s.io"]);
         let error = named("nodes").unwrap_err().to_string();

@@ -8,6 +8,7 @@ mod chaos;
 mod data;
 mod elasticdl;
 mod endings;
+mod failures;
 mod growth;
 mod hangs;
 mod job;

@@ -40,7 +40,7 @@ pub(super) fn run(flexor: &Path, repeats: u32) -> Result<Vec<Row>> {
     times.sort_by(f64::total_cmp);
     let worst = times[(times.len() * 99 / 100).min(times.len() - 1)];
     Ok(vec![
-        Row::within("a pod is gone: until its replacement runs, p50", "s", &times, HALF_MARK)?,
-        Row::within("a pod is gone: until its replacement runs, p99", "s", &[worst], WORST_MARK)?,
+        Row::within("a pod is gone: until its replacement's program is started, p50", "s", &times, HALF_MARK)?,
+        Row::within("a pod is gone: until its replacement's program is started, p99", "s", &[worst], WORST_MARK)?,
     ])
 }

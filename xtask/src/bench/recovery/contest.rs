@@ -3,7 +3,8 @@
 use anyhow::Result;
 
 use super::ScenarioRun;
-use super::scenario::{Cause, Marks, Scenario};
+use super::outcome::Outcome;
+use super::scenario::{Cause, Marks, RELEASED, Scenario};
 use super::side::Side;
 use crate::bench::row::Row;
 
@@ -102,13 +103,21 @@ impl<'a> Contest<'a> {
         };
         let mut rows = Vec::new();
         for scenario in &self.scenarios {
-            let seconds = |side: &Side| -> Vec<f64> {
+            let seconds = |side: &Side, clock: fn(&Outcome) -> Option<f64>| -> Vec<f64> {
                 let samples = of_side(side).filter(|one| one.metric == scenario.metric);
-                samples.map(|one| one.outcome.recovered.unwrap_or(f64::INFINITY)).collect()
+                samples.map(|one| clock(&one.outcome).unwrap_or(f64::INFINITY)).collect()
             };
             let (metric, mark) = (self.metric(scenario), (self.mark)(&scenario.marks));
+            let stepped = step_metric(&metric);
             for peer in self.peers {
-                rows.push(Row::seconds_within(&metric, &seconds(self.ours), &peer.to_string(), &seconds(peer), mark)?);
+                let name = peer.to_string();
+                let [ours, peers] = [self.ours, peer].map(|side| seconds(side, |outcome| outcome.recovered));
+                rows.push(Row::seconds_within(&metric, &ours, &name, &peers, mark)?);
+                // The time that the program itself takes to its first step is not the launcher's, so it has no mark.
+                if let Some(stepped) = &stepped {
+                    let [ours, peers] = [self.ours, peer].map(|side| seconds(side, |outcome| outcome.first_step));
+                    rows.push(Row::seconds_within(stepped, &ours, &name, &peers, mark)?.for_information());
+                }
             }
         }
         for Counter { metric, unit, mark, of } in self.counts {
@@ -124,6 +133,13 @@ impl<'a> Contest<'a> {
     fn metric(&self, scenario: &Scenario) -> String {
         format!("{}{}", self.prefix, scenario.metric)
     }
+}
+
+/// The name of the row beside a scenario's own: until all workers of the new world have done a training step. None for a
+/// scenario whose workers have no step left.
+fn step_metric(metric: &str) -> Option<String> {
+    let (event, measured) = metric.rsplit_once(": ")?;
+    (measured != RELEASED).then(|| format!("{event}: next step done"))
 }
 
 #[cfg(test)]
@@ -142,6 +158,15 @@ mod tests {
         assert_eq!(chosen("SIGSTOP"), [1, 1]);
         assert_eq!(chosen("flexor launch"), [0, all.len()]);
         assert_eq!(chosen("flexor launch: SIGTERM"), [0, 1]);
+    }
+
+    #[test]
+    fn every_scenario_with_a_new_world_has_a_row_for_its_next_step() {
+        let stepped: Vec<String> = ALL.iter().filter_map(|scenario| step_metric(scenario.metric)).collect();
+        assert_eq!(stepped.len(), ALL.len() - 1, "workers in the exit barrier have made all their steps");
+        assert_eq!(stepped[0], "SIGKILL of a node, not rank 0: next step done");
+        let unlike = ALL.iter().filter_map(|scenario| step_metric(&format!("flexor launch: {}", scenario.metric)));
+        assert!(unlike.zip(stepped).all(|(launched, alone)| launched == format!("flexor launch: {alone}")));
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl fmt::Display for Outcome {
             None => write!(f, "never within {LIMIT:?}")?,
         }
         if let Some(seconds) = self.first_step {
-            write!(f, ", first step {seconds:.2} s")?;
+            write!(f, ", next step done {seconds:.2} s")?;
         }
         write!(f, "; {} restart(s) charged, workers started {} time(s)", self.charged, self.starts)?;
         if self.ended > 0 {
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn an_outcome_reads_as_a_sentence() {
         let back = Outcome { recovered: Some(3.406), first_step: Some(7.9), charged: 1, starts: 1, ended: 0 };
-        assert_eq!(back.to_string(), "3.41 s, first step 7.90 s; 1 restart(s) charged, workers started 1 time(s)");
+        assert_eq!(back.to_string(), "3.41 s, next step done 7.90 s; 1 restart(s) charged, workers started 1 time(s)");
         let dead = Outcome { recovered: None, first_step: None, charged: 0, starts: 0, ended: 2 };
         let text = "never within 90s; 0 restart(s) charged, workers started 0 time(s); 2 of its nodes gave up";
         assert_eq!(dead.to_string(), text);

@@ -57,6 +57,9 @@ const fn within(seconds: f64) -> Marks {
     Marks { torchrun: seconds, launch: seconds }
 }
 
+/// What is measured where the workers have made their last step.
+pub(super) const RELEASED: &str = "others released";
+
 /// Every scenario, in the order of running.
 pub(super) const ALL: &[Scenario] = &[
     scenario("SIGKILL of a node, not rank 0: workers restarted", NOTICED, node_lost),

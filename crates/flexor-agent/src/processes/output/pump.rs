@@ -10,12 +10,14 @@ use std::os::fd::AsFd;
 use std::sync::mpsc;
 use std::thread;
 
+use jiff::Timestamp;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::sync::oneshot;
 
 use super::super::process_tag::StartId;
 use super::console::Console;
+use super::failure_watch::FailureWatch;
 use super::lines::ConsoleLines;
 use super::log_file::LogFile;
 
@@ -31,7 +33,18 @@ const STACK: usize = 128 << 10;
 pub(in crate::processes) struct PumpSource {
     pub(super) pipe: PipeReader,
     pub(super) file: Option<LogFile>,
-    pub(super) lines: Option<ConsoleLines>,
+    pub(super) console: ConsoleForm,
+    pub(super) watch: Option<FailureWatch>,
+}
+
+/// How a stream appears on the console.
+#[derive(Debug)]
+pub(super) enum ConsoleForm {
+    Nothing,
+    /// Whole lines, each with its prefix.
+    Lines(ConsoleLines),
+    /// The bytes as they come.
+    Bytes,
 }
 
 /// A stream that is pumped.
@@ -164,8 +177,13 @@ impl PumpedStream {
                 file.cut(error);
             }
         }
-        if let Some(lines) = &mut source.lines {
-            console.write(|console| lines.push(bytes, console));
+        match &mut source.console {
+            ConsoleForm::Nothing => {}
+            ConsoleForm::Lines(lines) => console.write(|console| lines.push(bytes, console)),
+            ConsoleForm::Bytes => console.write(|console| console.write_all(bytes)),
+        }
+        if let Some(watch) = &source.watch {
+            watch.push(bytes, Timestamp::now());
         }
         if bytes.len() == buffer.len() && buffer.len() < BUFFER {
             buffer.resize(BUFFER, 0);
@@ -175,7 +193,7 @@ impl PumpedStream {
 
     /// Writes the last line, if the stream did not end with the end of a line.
     fn end(&mut self, console: &mut Console<impl Write>) {
-        if let Some(lines) = &mut self.source.lines {
+        if let ConsoleForm::Lines(lines) = &mut self.source.console {
             console.write(|console| lines.finish(console));
             console.flush();
         }

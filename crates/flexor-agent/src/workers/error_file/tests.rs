@@ -22,7 +22,18 @@ fn report(message: &str) -> ErrorReport {
 fn failed(error_file: PathBuf, outcome: ExitOutcome, error: Option<ErrorReport>) -> WorkerExit {
     let at = Timestamp::from_second(1_790_000_005).unwrap();
     let (local_rank, rank) = (LocalRank(1), Some(GlobalRank(3)));
-    WorkerExit { local_rank, rank, pid: 77, outcome, at, during_shutdown: false, error_file, error, is_python: true }
+    WorkerExit {
+        local_rank,
+        rank,
+        pid: 77,
+        outcome,
+        at,
+        during_shutdown: false,
+        error_file,
+        error,
+        last_line: None,
+        is_python: true,
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ fn exit(rank: u32, outcome: ExitOutcome, at: u64) -> WorkerExit {
         during_shutdown: false,
         error_file: "none".into(),
         error: None,
+        last_line: None,
         is_python: true,
     }
 }

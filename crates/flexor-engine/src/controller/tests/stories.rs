@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flexor_model::{CleanPods, IdRule, Reason};
+use flexor_model::{CleanPods, IdRule, Reason, UnixTime};
 
 use super::world::{World, name};
 use crate::controller::*;
@@ -74,6 +74,32 @@ fn a_job_whose_workers_have_all_failed_for_good_fails_with_the_cause() {
     assert_eq!(cause.reason, Reason::TooFewLeft);
     assert!(cause.message.contains("exit code 3"), "{cause}");
     assert_eq!(world.running(), Vec::<&str>::new(), "its master is ended");
+}
+
+/// The second worker failed because of the first, and its pod ended before that of the first.
+#[test]
+fn a_job_fails_with_the_failure_that_came_first() {
+    for (first, second) in [
+        // By the times of the failures.
+        (Some(("KeyError: label", 5)), Some(("RuntimeError: the other is gone", 6))),
+        // By the words, where a peer was lost.
+        (Some(("KeyError: label", 6)), Some(("RuntimeError: Connection closed by peer", 5))),
+        // A pod without words says nothing.
+        (Some(("KeyError: label", 6)), None),
+    ] {
+        let mut world = World::of(2, IdRule::Rank);
+        world.settle();
+        world.closed = Some(Cause::new(Reason::RestartsExhausted, "the program failed 4 times"));
+        for (name, failure) in [("j-worker-1", second), ("j-worker-0", first)] {
+            world.exits(name, 1);
+            let end = &mut world.pod(name).end;
+            end.error = failure.map(|(error, _)| error.to_owned());
+            end.failed_at = failure.map(|(_, second)| UnixTime::from_secs(second));
+        }
+        world.settle();
+        let cause = world.status.cause.clone().unwrap();
+        assert_eq!(cause.to_string(), "RestartsExhausted: the program failed 4 times: exit code 1; KeyError: label");
+    }
 }
 
 #[test]

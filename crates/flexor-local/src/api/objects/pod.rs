@@ -57,7 +57,8 @@ fn status(pod: &PodRecord, sidecars: &[&str]) -> Value {
 
 /// The status of a container, with what is peculiar to the laptop: its process, its memory limit and a log that was cut.
 fn container(status: &ContainerStatus, reported: Option<&supervisor::PodStatus>) -> Value {
-    let mut status = status.clone();
+    // The time of a failure is for the controller.
+    let mut status = ContainerStatus { failed_at: None, ..status.clone() };
     for state in [&mut status.state, &mut status.last_state] {
         use_whole_seconds(state);
     }

@@ -36,7 +36,7 @@ impl Write for Screen {
 fn source(prefix: &str, file: Option<&Path>) -> (PipeWriter, PumpSource) {
     let (pipe, program) = io::pipe().unwrap();
     let file = file.map(|path| LogFile::open(path, None).unwrap());
-    (program, PumpSource { pipe, file, lines: Some(ConsoleLines::new(prefix.to_owned())) })
+    (program, PumpSource { pipe, file, console: ConsoleForm::Lines(ConsoleLines::new(prefix.to_owned())), watch: None })
 }
 
 fn pump(screen: &Screen) -> Pump {

@@ -55,13 +55,16 @@ fn a_process_ended_by_a_signal_is_reported_with_the_signal() {
 }
 
 #[test]
-fn a_failure_without_a_message_says_where_to_look() {
+fn a_failure_without_a_report_is_told_by_its_last_line_or_says_where_to_look() {
     let folder = Folder::new();
     let ended = standalone(&folder, &["--max-restarts=0"], "echo the real reason >&2; exit 7");
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.starts_with("the real reason\n") || ended.stderr.contains("\nthe real reason\n"));
     let (_, table) = ended.stderr.split_once("Root cause").unwrap();
     assert!(row(table, "exit code").starts_with("7 (pid "), "{table}");
+    assert_eq!(row(table, "message"), "exit code 7; the real reason", "{table}");
+    let silent = standalone(&folder, &["--max-restarts=0"], "exit 7");
+    let (_, table) = silent.stderr.split_once("Root cause").unwrap();
     assert!(row(table, "message").contains("TORCHELASTIC_ERROR_FILE"), "{table}");
 }
 

@@ -67,13 +67,14 @@ fn an_option_without_effect_is_reported_and_the_program_runs() {
 
 #[test]
 fn a_program_that_is_not_there_is_named_and_never_tried_again() {
-    for (program, message) in [
-        ("no-such-program", "no command 'no-such-program'"),
-        ("./no-such-program", "'./no-such-program'"),
-        ("/", "'/' is a folder, not a program"),
+    for (program, code, message) in [
+        ("no-such-program", 127, "no command 'no-such-program'"),
+        ("./no-such-program", 127, "'./no-such-program'"),
+        ("no-such-script.py", 127, "there is no file 'no-such-script.py'"),
+        ("/", 126, "'/' is a folder, not a program"),
     ] {
         let ended = run(&format!("--standalone --max-restarts=3 {program}"));
-        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert_eq!(ended.code, Some(code), "as a shell: {}", ended.stderr);
         assert_eq!(ended.stderr.matches(message).count(), 1, "{}", ended.stderr);
         assert!(!ended.stderr.contains("started") && !ended.stderr.contains("WARN"), "{}", ended.stderr);
     }
@@ -87,9 +88,37 @@ fn an_interpreter_that_is_not_there_is_named() {
     let program = folder.path().join("program");
     std::fs::write(&program, "#!/no/such/interpreter\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let ended = Launcher::start(&mut launch(&folder, ["--standalone", "--max-restarts=0", "./program"])).wait();
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains("does the interpreter in its first line exist?"), "{}", ended.stderr);
+    let ended = Launcher::start(&mut launch(&folder, ["--standalone", "--max-restarts=3", "./program"])).wait();
+    assert_eq!(ended.code, Some(127), "{}", ended.stderr);
+    let last = ended.stderr.lines().last().unwrap();
+    assert!(last.contains("does the interpreter in its first line exist?"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_program_that_refuses_its_options_is_not_started_again() {
+    let folder = Folder::new();
+    let script = "import argparse\nopen('tries', 'a').write('try\\n')\nargparse.ArgumentParser().parse_args()\n";
+    std::fs::write(folder.path().join("train.py"), script).unwrap();
+    let args = ["--standalone", "--max-restarts=3", "train.py", "--bad"];
+    let ended = Launcher::start(&mut launch(&folder, args)).wait_for(2);
+    let expected = "error: the program is not started again, which would change nothing: rank 0: exit code 2; train.py: \
+                    error: unrecognized arguments: --bad";
+    assert_eq!(ended.stderr.lines().last(), Some(expected), "{}", ended.stderr);
+    assert_eq!(folder.lines("tries").len(), 1);
+}
+
+#[test]
+fn a_python_exception_is_in_the_last_line_with_the_users_frame() {
+    let folder = Folder::new();
+    let script = "def load():\n    raise ValueError('no labels')\n\nload()\n";
+    std::fs::write(folder.path().join("train.py"), script).unwrap();
+    for output in [&["--tee=3"][..], &[]] {
+        let args = [&["--standalone", "--max-restarts=0"], output, &["train.py"]].concat();
+        let ended = Launcher::start(&mut launch(&folder, args)).wait_for(1);
+        let last = ended.stderr.lines().last().unwrap();
+        assert!(last.contains("rank 0: ValueError: no labels (at ") && last.contains("train.py:2 in load)"), "{last}");
+        assert!(ended.stderr.matches("Traceback (most recent call last):").count() == 2, "{}", ended.stderr);
+    }
 }
 
 #[test]

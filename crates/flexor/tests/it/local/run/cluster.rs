@@ -65,10 +65,14 @@ impl Workspace {
 
     /// The output of a command, which must succeed.
     pub fn says(&self, words: &[&str]) -> String {
+        self.asks(words).unwrap_or_else(|errors| panic!("{words:?}: {errors}"))
+    }
+
+    /// The output of a command, or its errors.
+    pub fn asks(&self, words: &[&str]) -> Result<String, String> {
         let ran: ProgramOutput =
             server(words).args(["--state-dir", "home"]).current_dir(self.folder.path()).output().unwrap().into();
-        assert_eq!(ran.code, 0, "{words:?}: {}", ran.stderr);
-        ran.stdout
+        if ran.code == 0 { Ok(ran.stdout) } else { Err(ran.stderr) }
     }
 
     /// The cluster.

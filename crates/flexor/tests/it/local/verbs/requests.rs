@@ -43,6 +43,30 @@ fn a_killed_program_is_started_again_and_the_reason_is_shown() {
     let master = "pod/elasticjob-torch-mnist-dlrover-master";
     assert_eq!(laptop.says(&["kill", master, "-s", "9"]), format!("{master} sent SIGKILL\n"));
     laptop.await_running(3);
+    // As kill(1) takes signals.
+    assert_eq!(laptop.says(&["kill", name, "-9"]), format!("pod/{name} sent SIGKILL\n"));
+    laptop.await_running(3);
+    assert_eq!(laptop.says(&["kill", "-CONT", name]), format!("pod/{name} sent SIGCONT\n"));
+}
+
+#[test]
+fn jobs_are_all_kinds_of_jobs() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist"), torchelastic("imagenet")]);
+    let names = laptop.says(&["get", "jobs", "-A", "-o", "name"]);
+    assert_eq!(names, "elasticjob.elastic.iml.github.io/torch-mnist\nelasticjob.elastic.pytorch.org/imagenet\n");
+    assert!(laptop.says(&["get", "job", "torch-mnist"]).contains("torch-mnist"));
+    assert!(laptop.says(&["describe", "job/torch-mnist"]).contains("torch-mnist"));
+    assert!(laptop.says(&["delete", "job", "torch-mnist"]).contains("deleted"));
+}
+
+#[test]
+fn a_file_is_applied_with_and_without_its_option() {
+    let laptop = Laptop::with(&[dlrover("torch-mnist")]);
+    std::fs::write(laptop.folder.path().join("more.yaml"), torchelastic("imagenet")).unwrap();
+    let created = "elasticjob.elastic.pytorch.org/imagenet created\n";
+    assert_eq!(laptop.says(&["apply", "more.yaml"]), created);
+    let unchanged = created.replace("created", "unchanged");
+    assert_eq!(laptop.says(&["apply", "-f", "more.yaml"]), unchanged);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn a_script_whose_interpreter_is_missing_says_so() {
 
 #[test]
 fn a_folder_that_is_missing_is_named() {
-    let text = message(128, "StartError", |main| main.folder = "/no/such/folder".into());
+    let text = message(127, "StartError", |main| main.folder = "/no/such/folder".into());
     assert_eq!(text, "no folder '/no/such/folder' for the program to run in; make it, or choose another");
 }
 
