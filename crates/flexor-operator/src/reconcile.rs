@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use flexor_dialects::Finding;
 use flexor_engine::Cause;
 use flexor_engine::controller::{Event, ObservedPlan};
 use flexor_model::{DnsLabel, JobUid, Reason, UnixTime};
+use futures::FutureExt;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use kube::runtime::controller::Action;
@@ -22,6 +24,8 @@ use crate::plans;
 
 /// Statuses that only inform, such as counts of pods, are written this often at most.
 const INFORM_EVERY: Duration = Duration::from_secs(1);
+/// A job at which the controller panicked is tried again after this, or when it changes.
+const AFTER_PANIC: Duration = Duration::from_secs(60);
 /// One less than a job may write, which leaves room for one that informs.
 const PACING: Pacing = Pacing { status_writes_per_second: std::num::NonZero::new(4), ..Pacing::CLUSTER };
 
@@ -75,14 +79,25 @@ impl Jobs {
     }
 }
 
-/// Reconciles a job. Returns when to do it again if nothing changes before.
+/// Reconciles a job. A panic is reported on that job and harms no other.
 pub(crate) async fn reconcile(object: Arc<DynamicObject>, kind: Arc<JobKind>) -> Result<Action, Infallible> {
+    let caught = AssertUnwindSafe(reconcile_one(Arc::clone(&object), Arc::clone(&kind))).catch_unwind().await;
+    Ok(caught.unwrap_or_else(|_| {
+        let known = kind.jobs.get(&object.uid().unwrap_or_default());
+        let complaint = "the controller fails at this job, which is a fault of Flexor; its log has the details";
+        complain(&object, &kind, &known, complaint);
+        Action::requeue(AFTER_PANIC)
+    }))
+}
+
+/// Returns when to reconcile again if nothing changes before.
+async fn reconcile_one(object: Arc<DynamicObject>, kind: Arc<JobKind>) -> Action {
     // The garbage collector removes what a deleted job owns.
     if object.metadata.deletion_timestamp.is_some() {
-        return Ok(Action::await_change());
+        return Action::await_change();
     }
-    let (Some(uid), Some(namespace)) = (object.uid(), object.namespace()) else { return Ok(Action::await_change()) };
-    let Ok(namespace) = namespace.parse::<DnsLabel>() else { return Ok(Action::await_change()) };
+    let (Some(uid), Some(namespace)) = (object.uid(), object.namespace()) else { return Action::await_change() };
+    let Ok(namespace) = namespace.parse::<DnsLabel>() else { return Action::await_change() };
     kind.shared.metrics.reconciliations.inc();
     let known = kind.jobs.get(&uid);
     let mut driver = known.driver.lock().await;
@@ -90,14 +105,14 @@ pub(crate) async fn reconcile(object: Arc<DynamicObject>, kind: Arc<JobKind>) ->
         Ok(executor) => executor,
         Err(complaint) => {
             complain(&object, &kind, &known, &complaint);
-            return Ok(Action::await_change());
+            return Action::await_change();
         }
     };
     record_warnings(&executor);
     let requeue_at = driver.run(&executor, &(), &mut usize::MAX.clone()).await;
     let inform_at = inform(&executor).await;
     let next = requeue_at.into_iter().chain(inform_at).min();
-    Ok(next.map_or_else(Action::await_change, |at| Action::requeue(at.saturating_sub(now()))))
+    next.map_or_else(Action::await_change, |at| Action::requeue(at.saturating_sub(now())))
 }
 
 /// The job behind an object, with everything that is known of it; or why it cannot be served.

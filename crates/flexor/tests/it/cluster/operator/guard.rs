@@ -53,7 +53,20 @@ impl<'a> Operator<'a> {
         }
     }
 
+    /// Whether it was refused a request for lack of rights: it has all that it uses.
+    fn lacks_rights(&self) -> bool {
+        self.log().contains("forbidden: User")
+    }
+
     pub fn log(&self) -> String {
         self.program.as_ref().map(ClusterProgram::log).unwrap_or_default()
+    }
+}
+
+impl Drop for Operator<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert!(!self.lacks_rights(), "{}", self.log());
+        }
     }
 }

@@ -101,3 +101,69 @@ async fn a_job_gets_its_pods_runs_loses_one_and_gets_it_back() {
         || get(&namespace, &["pods,services"])["items"].as_array().unwrap().is_empty().then_some(()),
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_training_job_of_a_fixed_size_gets_its_master_servers_and_trainers() {
+    let cluster = cluster_or_skip!(ClusterConfig::default());
+    let operator = served(&cluster).await;
+    let namespace = cluster.namespace("edl").await.unwrap();
+    apply(
+        &namespace,
+        "
+apiVersion: paddlepaddle.org/v1
+kind: TrainingJob
+metadata: {name: mnist1}
+spec:
+  image: x
+  trainer: {entrypoint: python train.py, min-instance: 2, max-instance: 2}
+  pserver: {min-instance: 1, max-instance: 1}
+",
+    );
+    await_running(
+        &namespace,
+        &operator,
+        &["mnist1-master-0", "mnist1-pserver-0", "mnist1-trainer-0", "mnist1-trainer-1"],
+    );
+    let job = ["trainingjobs.paddlepaddle.org", "mnist1"];
+    eventually(
+        "the phase",
+        || operator.log(),
+        || {
+            let status = get(&namespace, &job)["status"].clone();
+            (status["phase"] == "running" && status["trainers"] == 2).then_some(())
+        },
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_without_its_job_or_for_an_unknown_role_fails_and_changes_nothing() {
+    let cluster = cluster_or_skip!(ClusterConfig::default());
+    let operator = served(&cluster).await;
+    let namespace = cluster.namespace("plans").await.unwrap();
+    apply(&namespace, ALL_REDUCE);
+    let all = ["elasticjob-j-dlrover-master", "j-edljob-worker-0", "j-edljob-worker-1"];
+    await_running(&namespace, &operator, &all);
+    let plan = |name: &str, job: &str, role: &str| {
+        format!(
+            "{{apiVersion: elastic.iml.github.io/v1alpha1, kind: ScalePlan, metadata: {{name: {name}}}, spec: {{ownerJob: {job}, replicaResourceSpecs: {{{role}: {{replicas: 3}}}}}}}}"
+        )
+    };
+    for (name, job, role, says) in
+        [("lost", "nobody", "worker", "there is no ElasticJob nobody"), ("odd", "j", "ps", "ps")]
+    {
+        apply(&namespace, &plan(name, job, role));
+        let status = eventually(
+            name,
+            || operator.log(),
+            || {
+                let status = get(&namespace, &["scaleplan", name])["status"].clone();
+                (status["phase"] == "Failed").then_some(status)
+            },
+        );
+        assert_eq!(status["reason"], "PlanRefused");
+        assert!(status["message"].as_str().unwrap().contains(says), "{status}");
+    }
+    assert_eq!(running(&namespace), all);
+    apply(&namespace, &plan("good", "j", "worker"));
+    await_running(&namespace, &operator, &[all[0], all[1], all[2], "j-edljob-worker-2"]);
+}
