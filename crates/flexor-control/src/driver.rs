@@ -6,13 +6,16 @@
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use flexor_engine::Cause;
 use flexor_engine::controller::{self, Action, Event, ObservedJob};
 use flexor_model::{Reason, UnixTime};
+use futures::FutureExt;
 use futures::future::join_all;
 
 use crate::pacing::{self, CreationEvents, Pacer, Pacing, Step};
@@ -21,6 +24,8 @@ use crate::pacing::{self, CreationEvents, Pacer, Pacing, Step};
 const MOST_PASSES: usize = 100;
 /// An action that failed is decided and tried again after this.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// A job whose reconciliation panicked is reconciled again after this, if nothing changes before.
+const RETRY_AFTER_PANIC: Duration = Duration::from_secs(30);
 
 /// A world in which jobs run: it can be observed, and it executes actions.
 pub trait Executor: Sync {
@@ -38,6 +43,11 @@ pub trait Executor: Sync {
     /// Records an event. Events are best effort: a lost one never keeps an action back.
     fn record(&self, job: &Self::JobKey, event: Event);
 
+    /// What an error means for people.
+    fn reason_of(_error: &Self::Error) -> Reason {
+        Reason::CreateRefused
+    }
+
     /// A pass has executed something.
     fn pass_finished(&self, _job: &Self::JobKey) {}
 }
@@ -45,20 +55,39 @@ pub trait Executor: Sync {
 /// The reconcile loop of one job.
 #[derive(Debug)]
 pub struct JobDriver {
+    pacing: Pacing,
     pacer: Pacer,
-    /// The last error of the executor, which is recorded once.
+    /// The last error, which is recorded once.
     last_error: Option<String>,
 }
 
 impl JobDriver {
     pub fn new(pacing: Pacing) -> Self {
-        Self { pacer: Pacer::new(pacing), last_error: None }
+        Self { pacing, pacer: Pacer::new(pacing), last_error: None }
     }
 
     /// Reconciles a job until it is settled or has to wait. Returns when to reconcile again if nothing changes before.
     ///
     /// Stops for good once `actions_left` are executed, as if the process were killed there; tests of restarts use that.
+    ///
+    /// A panic is this job's alone: it becomes an event of the job, and the job is reconciled again later.
     pub async fn run<E: Executor>(
+        &mut self,
+        executor: &E,
+        job: &E::JobKey,
+        actions_left: &mut usize,
+    ) -> Option<UnixTime> {
+        let settled = AssertUnwindSafe(self.reconcile_until_settled(executor, job, actions_left)).catch_unwind().await;
+        settled.unwrap_or_else(|panic| {
+            // Half a decision may be in it.
+            self.pacer = Pacer::new(self.pacing);
+            let message = format!("a defect of Flexor, not of the job: {}; please report it", panic_message(&*panic));
+            self.record_once(executor, job, Reason::ReconcileFailed, message);
+            Some(executor.now() + RETRY_AFTER_PANIC)
+        })
+    }
+
+    async fn reconcile_until_settled<E: Executor>(
         &mut self,
         executor: &E,
         job: &E::JobKey,
@@ -71,12 +100,15 @@ impl JobDriver {
             let paced = self.pacer.pace(reconciliation, now);
             requeue_at = earlier(requeue_at, paced.requeue_at);
             if paced.steps.is_empty() {
+                // The same error is told again when it comes back.
+                self.last_error = None;
                 break;
             }
             let executed = execute(executor, job, paced.steps, actions_left).await;
             executor.pass_finished(job);
             if let Err(error) = executed {
-                self.record_error(executor, job, &error);
+                let message = format!("{error}; what was decided is tried again every second");
+                self.record_once(executor, job, E::reason_of(&error), message);
                 return earlier(requeue_at, Some(executor.now() + RETRY_AFTER));
             }
             if *actions_left == 0 {
@@ -86,14 +118,18 @@ impl JobDriver {
         requeue_at
     }
 
-    fn record_error<E: Executor>(&mut self, executor: &E, job: &E::JobKey, error: &E::Error) {
-        let error = error.to_string();
-        if self.last_error.as_ref() != Some(&error) {
-            let message = format!("{error}; what was decided is tried again every second");
-            executor.record(job, Event { pod: None, cause: Cause::new(Reason::CreateRefused, message) });
-            self.last_error = Some(error);
+    fn record_once<E: Executor>(&mut self, executor: &E, job: &E::JobKey, reason: Reason, message: String) {
+        if self.last_error.as_ref() != Some(&message) {
+            executor.record(job, Event { pod: None, cause: Cause::new(reason, message.as_str()) });
+            self.last_error = Some(message);
         }
     }
+}
+
+/// The text of a panic.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a text")
 }
 
 fn earlier(a: Option<UnixTime>, b: Option<UnixTime>) -> Option<UnixTime> {

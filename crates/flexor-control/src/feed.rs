@@ -11,6 +11,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 
+/// What a feed brings.
+#[derive(Debug)]
+pub enum FeedMessage {
+    Proposal(wire::Proposal),
+    /// The stream broke, or the master does not answer. The feed dials again.
+    Broken,
+}
+
 /// A feed to one master. Dropping it ends the stream.
 pub struct MasterFeed {
     observed: watch::Sender<wire::Observed>,
@@ -18,10 +26,11 @@ pub struct MasterFeed {
 }
 
 impl MasterFeed {
-    /// A feed to this master, which shows it the token that `upstream` has. Each proposal goes to `on_proposal`.
-    pub fn open(upstream: Upstream, on_proposal: impl Fn(wire::Proposal) + Send + Sync + 'static) -> Self {
+    /// A feed to this master, which shows it the token that `upstream` has. Each proposal goes to `on_message`, and so
+    /// does every break of the stream.
+    pub fn open(upstream: Upstream, on_message: impl Fn(FeedMessage) + Send + Sync + 'static) -> Self {
         let (observed, receiver) = watch::channel(wire::Observed::default());
-        Self { observed, task: tokio::spawn(keep_open(upstream, receiver, on_proposal)) }
+        Self { observed, task: tokio::spawn(keep_open(upstream, receiver, on_message)) }
     }
 
     /// Sends what is observed to the master, if it has changed.
@@ -43,14 +52,15 @@ impl Drop for MasterFeed {
 async fn keep_open(
     upstream: Upstream,
     mut observed: watch::Receiver<wire::Observed>,
-    on_proposal: impl Fn(wire::Proposal) + Send + Sync,
+    on_message: impl Fn(FeedMessage) + Send + Sync,
 ) {
     let mut reconnect = Reconnect::default();
     loop {
         reconnect.next_attempt().await;
-        if let Err(error) = run_stream(&upstream, &mut reconnect, &mut observed, &on_proposal).await {
+        if let Err(error) = run_stream(&upstream, &mut reconnect, &mut observed, &on_message).await {
             tracing::debug!("the feed to the master broke: {error}");
         }
+        on_message(FeedMessage::Broken);
     }
 }
 
@@ -58,7 +68,7 @@ async fn run_stream(
     upstream: &Upstream,
     reconnect: &mut Reconnect,
     observed: &mut watch::Receiver<wire::Observed>,
-    on_proposal: &(impl Fn(wire::Proposal) + Send + Sync),
+    on_message: &(impl Fn(FeedMessage) + Send + Sync),
 ) -> Result<(), String> {
     let (sender, receiver) = mpsc::channel(4);
     let (channel, request) =
@@ -74,7 +84,7 @@ async fn run_stream(
         tokio::select! {
             proposal = proposals.message() => {
                 match proposal.map_err(|status| status.to_string())? {
-                    Some(proposal) => on_proposal(proposal),
+                    Some(proposal) => on_message(FeedMessage::Proposal(proposal)),
                     None => return Ok(()),
                 }
             }

@@ -17,7 +17,7 @@ mod timeline;
 mod training_status;
 
 pub use driver::{Executor, JobDriver};
-pub use feed::MasterFeed;
+pub use feed::{FeedMessage, MasterFeed};
 pub use master_view::observed_by_master;
 pub use pacing::{CreationEvents, Paced, Pacer, Pacing, Step};
 pub use proposal::{MasterUpdate, read_proposal};

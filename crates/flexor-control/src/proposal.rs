@@ -51,6 +51,19 @@ fn events(before: Option<&TrainingStatus>, after: &TrainingStatus, reported: &wi
         let message = format!("the program has failed ({} in all)", after.program_failures);
         events.push(Cause::new(Reason::ProgramFailed, message));
     }
+    let journal_before = before.map(|before| (before.journal_loss.as_ref(), before.journal_failure.as_str()));
+    let (loss_before, failure_before) = journal_before.unwrap_or_default();
+    if let Some(loss) = after.journal_loss.as_ref().filter(|loss| loss_before != Some(*loss)) {
+        let reason = if loss.damage { Reason::JournalDamaged } else { Reason::JournalTorn };
+        events.push(Cause::new(reason, loss.detail.as_str()));
+    }
+    match (failure_before, after.journal_failure.as_str()) {
+        ("", failure) if !failure.is_empty() => events.push(Cause::new(Reason::JournalFull, failure)),
+        (failed, "") if !failed.is_empty() => {
+            events.push(Cause::new(Reason::JournalWritable, "the journal can be written again"));
+        }
+        (_, _) => {}
+    }
     let no_servers = PsClusterStatus::default();
     let before = before.and_then(|before| before.servers.as_ref()).unwrap_or(&no_servers);
     let Some((after, reported)) = after.servers.as_ref().zip(reported.servers.as_ref()) else { return events };
@@ -86,6 +99,29 @@ mod tests {
 
     fn proposal(kind: wire::proposal::Kind) -> wire::Proposal {
         wire::Proposal { generation: 1, kind: Some(kind) }
+    }
+
+    #[test]
+    fn a_loss_of_the_journal_and_a_full_disk_are_one_event_each() {
+        let loss = wire::JournalLoss { damage: true, detail: "at most 20 records are open again".to_owned() };
+        let full = wire::TrainingStatus {
+            journal_loss: Some(loss),
+            journal_failure: "the disk is full".to_owned(),
+            ..Default::default()
+        };
+        let mut before = None;
+        let mut told = Vec::new();
+        // The next master found no loss, and its disk has room.
+        for reported in [full.clone(), full, wire::TrainingStatus::default(), wire::TrainingStatus::default()] {
+            let proposal = proposal(wire::proposal::Kind::Training(Box::new(reported)));
+            let Some(MasterUpdate::Training { status, events }) = read_proposal(proposal, "j", before.as_ref(), NOW)
+            else {
+                panic!("a training status")
+            };
+            before = Some(*status);
+            told.extend(events.into_iter().map(|cause| cause.reason));
+        }
+        assert_eq!(told, [Reason::JournalDamaged, Reason::JournalFull, Reason::JournalWritable]);
     }
 
     #[test]

@@ -75,6 +75,9 @@ pub struct Moment {
     pub is_unschedulable: bool,
     /// The target is no workers, or no parameter servers although the job has that role.
     pub is_halted: bool,
+    /// Since when nothing can be learnt although all pods run: the journal cannot be written, the master does not answer,
+    /// or a server with parameters is away.
+    pub stalled_since: Option<UnixTime>,
 }
 
 /// Counts of the pods of some roles.
@@ -97,8 +100,15 @@ pub enum WorldState {
 }
 
 impl Moment {
-    /// What is observed of a job, of which these pods exist and whose master has reported this.
-    pub fn of(job: &Job, status: &JobStatus, pods: &[ObservedPod], training: Option<&TrainingStatus>) -> Self {
+    /// What is observed of a job, of which these pods exist and whose master has reported this. `silent_since` is when a
+    /// master was heard last that does not answer.
+    pub fn of(
+        job: &Job,
+        status: &JobStatus,
+        pods: &[ObservedPod],
+        training: Option<&TrainingStatus>,
+        (silent_since, now): (Option<UnixTime>, UnixTime),
+    ) -> Self {
         let view = View { job, status, pods };
         let workers = view.counts(WORKERS);
         Self {
@@ -117,8 +127,15 @@ impl Moment {
             records: training.and_then(|training| training.records).map(|records| records.accounted),
             is_unschedulable: view.pods(WORKERS).any(is_unschedulable),
             is_halted: view.is_halted(WORKERS) || view.is_halted(SERVERS),
+            stalled_since: silent_since.or_else(|| training.is_some_and(is_stalled).then_some(now)),
         }
     }
+}
+
+/// Whether the master reports that nothing can be learnt: no acknowledgement is durable, or parameters are away.
+fn is_stalled(training: &TrainingStatus) -> bool {
+    let mut servers = training.servers.iter().flat_map(|servers| &servers.each);
+    !training.journal_failure.is_empty() || servers.any(|server| server.partitions > 0 && !server.here)
 }
 
 struct View<'a> {
@@ -179,7 +196,7 @@ impl Timeline {
         if phase.is_over() { self.end(now) } else { self.add(moment, now) }
     }
 
-    fn add(&mut self, moment: Moment, now: UnixTime) {
+    fn add(&mut self, moment: Moment, mut now: UnixTime) {
         if moment.world != WorldState::None && !self.forms_world {
             self.forms_world = true;
             // The programs form a world, so they did not train before it was complete.
@@ -194,7 +211,12 @@ impl Timeline {
         self.had_records = self.had_records.or(moment.records);
         let has_begun = desired > 0 && running >= desired || running > 0 && moment.records > self.had_records;
         let trained = self.spans.iter().any(|span| span.activity == Activity::Training);
+        // A world without a ledger goes on without its master.
+        let stalled_since = moment
+            .stalled_since
+            .filter(|_| trained && !moment.is_halted && (moment.world == WorldState::None || moment.records.is_some()));
         let (activity, nodes) = match moment.world {
+            _ if stalled_since.is_some() => (Activity::Recovering, running),
             WorldState::Complete(nodes) => (Activity::Training, nodes),
             WorldState::None | WorldState::Meeting if moment.is_halted => (Activity::Waiting, 0),
             // Pods that are added were not there before, so nothing is recovered for them.
@@ -209,6 +231,9 @@ impl Timeline {
             }
             WorldState::None | WorldState::Meeting => (Activity::Waiting, 0),
         };
+        if let Some((last, since)) = self.spans.last().zip(stalled_since) {
+            now = since.clamp(last.from, now.max(last.from));
+        }
         match self.spans.last_mut() {
             Some(last) if last.to.is_none() && last.activity == activity && last.nodes == nodes => return,
             // A change of the number of nodes begins a span only in training.
@@ -257,6 +282,7 @@ pub struct Split {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::training_status::{PsClusterStatus, PsServerStatus};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -275,6 +301,56 @@ mod tests {
             records: None,
             is_unschedulable: false,
             is_halted: false,
+            stalled_since: None,
+        }
+    }
+
+    #[test]
+    fn time_in_which_nothing_can_be_learnt_is_recovering_from_when_it_began() {
+        let mut timeline = Timeline::default();
+        let of = |stalled: Option<u64>| Moment {
+            stalled_since: stalled.map(second),
+            records: Some(7),
+            ..moment(WorldState::None, 2)
+        };
+        timeline.add(moment(WorldState::None, 0), second(0));
+        timeline.add(of(None), second(1));
+        // The master was heard last at 4, and found to be silent at 9.
+        timeline.add(of(Some(4)), second(9));
+        timeline.add(of(Some(4)), second(11));
+        timeline.add(of(None), second(12));
+        let split = timeline.split(second(20));
+        assert_eq!(split, Split { waiting: SECOND, training: SECOND * 11, recovering: SECOND * 8 });
+        assert!(timeline.spans.windows(2).all(|pair| pair[0].to == Some(pair[1].from)), "{timeline:?}");
+        // A stall that began before the last span does not reach behind it.
+        timeline.add(of(Some(2)), second(25));
+        assert_eq!(timeline.spans.last().unwrap().from, second(12));
+    }
+
+    #[test]
+    fn a_world_without_a_ledger_trains_on_without_its_master() {
+        let mut timeline = Timeline::default();
+        timeline.add(moment(WorldState::None, 0), second(0));
+        timeline.add(moment(WorldState::Complete(2), 2), second(1));
+        timeline.add(Moment { stalled_since: Some(second(2)), ..moment(WorldState::Complete(2), 2) }, second(3));
+        assert_eq!(timeline.split(second(5)).recovering, Duration::ZERO);
+        let counts = Moment { stalled_since: Some(second(6)), records: Some(1), ..moment(WorldState::Complete(2), 2) };
+        timeline.add(counts, second(6));
+        assert_eq!(timeline.split(second(8)).recovering, SECOND * 2);
+    }
+
+    #[test]
+    fn a_full_disk_and_a_server_with_parameters_that_is_away_are_stalls() {
+        let mut training = TrainingStatus::default();
+        assert!(!is_stalled(&training));
+        training.journal_failure = "the disk is full".to_owned();
+        assert!(is_stalled(&training));
+        for (here, partitions, stalled) in [(true, 8, false), (false, 8, true), (false, 0, false)] {
+            let mut server = PsServerStatus::default();
+            (server.here, server.partitions) = (here, partitions);
+            let mut training = TrainingStatus::default();
+            training.servers = Some(PsClusterStatus { each: vec![server], ..PsClusterStatus::default() });
+            assert_eq!(is_stalled(&training), stalled, "{here} {partitions}");
         }
     }
 

@@ -45,6 +45,12 @@ pub struct TrainingStatus {
     pub evaluations: Option<Evaluations>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<PsClusterStatus>,
+    /// Why the master can journal nothing at present; empty while it can.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub journal_failure: String,
+    /// What the last master could not read of its journal.
+    #[serde(skip)]
+    pub(crate) journal_loss: Option<wire::JournalLoss>,
     #[serde(skip)]
     step_rate: Option<Rate>,
     #[serde(skip)]
@@ -64,6 +70,8 @@ pub struct Records {
     pub repeated: u64,
     /// Accounted for, and opened again by a restore.
     pub rewound: u64,
+    /// The most that damage of the journal opened again; part of `repeated`.
+    pub reopened: u64,
     /// Accounted for, but skipped in their batches because they are damaged or cannot be parsed.
     pub left_out: u64,
     /// All epochs of all datasets are finished.
@@ -81,6 +89,7 @@ impl TrainingStatus {
             quarantined: records.quarantined,
             repeated: records.repeated,
             rewound: records.rewound,
+            reopened: records.reopened,
             left_out: records.skipped_records,
             finished: records.finished,
             total: records.total.max(records.expected),
@@ -102,6 +111,8 @@ impl TrainingStatus {
             learning: Learning::after(before.learning, reported.learning),
             evaluations: Evaluations::after(before.evaluations.take(), reported.evaluations.clone()),
             servers: PsClusterStatus::after(before.servers.take(), reported.servers.as_ref(), now),
+            journal_failure: reported.journal_failure.clone(),
+            journal_loss: reported.journal_loss.clone().or(before.journal_loss),
             step_rate,
             records_rate,
         }

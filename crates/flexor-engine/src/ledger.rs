@@ -14,6 +14,7 @@ mod epoch;
 mod fact;
 mod grant;
 pub mod invariants;
+mod journal_loss;
 mod lease;
 mod lease_timeout;
 mod observed_nodes;
@@ -45,6 +46,7 @@ use epoch::Epoch;
 pub use fact::Fact;
 use grant::Grant;
 pub use grant::{ClientKind, GrantId};
+pub use journal_loss::LostFacts;
 pub use lease::{Lease, LeaseOutcome, LeaseRequest};
 pub use observed_nodes::ObservedNodes;
 pub use order::{Order, Records};
@@ -301,6 +303,7 @@ impl Ledger {
             quarantined: dataset.quarantined,
             repeated_at_most: dataset.repeated,
             rewound: dataset.rewound,
+            reopened_at_most: dataset.reopened,
             ..Totals::default()
         };
         for epoch in dataset.epochs.values() {

@@ -12,6 +12,7 @@ mod checkpoints;
 mod fact;
 mod failover;
 pub mod invariants;
+mod journal_loss;
 mod lost_updates;
 mod partition_map;
 mod server;
@@ -97,6 +98,9 @@ pub struct PsMembership {
     /// Epoch of the map that last rewound all partitions together.
     #[serde(default)]
     rewind_epoch: MapEpoch,
+    /// Servers may know maps up to this epoch, from a part of the journal that is lost.
+    #[serde(default)]
+    epoch_floor: u64,
     /// How often partitions were restored, and the last cause.
     #[serde(default)]
     restorations: (u64, Option<Cause>),
@@ -369,7 +373,7 @@ impl PsMembership {
 
     /// Decides a map with the next epoch, and dates the primaries that it appoints.
     fn publish_map(&mut self, changed: Vec<(Partition, PartitionReplicas)>, cause: Cause, facts: &mut Vec<Fact>) {
-        let epoch = MapEpoch(self.map.epoch.0 + 1);
+        let epoch = MapEpoch(self.map.epoch.0.max(self.epoch_floor).saturating_add(1));
         let primary =
             |partition: Partition| self.map.replicas(partition).and_then(|replicas| replicas.primary.as_ref());
         let dated = |(partition, replicas): (Partition, PartitionReplicas)| {

@@ -5,6 +5,7 @@
 
 mod admission;
 mod chaos;
+mod disk_probe;
 mod driver;
 mod events;
 mod executor;
@@ -33,7 +34,7 @@ pub use flexor_control::{
     TrainingStatus, Updates,
 };
 use flexor_engine::Cause;
-use flexor_model::{Quantity, UnixTime};
+use flexor_model::{JobUid, Quantity, UnixTime};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
@@ -85,6 +86,9 @@ pub struct ClusterEvent {
     pub cause: Cause,
 }
 
+/// The extension of a file that cannot be read, once what belonged to it has ended.
+const DAMAGED: &str = "damaged";
+
 /// A handle of a laptop cluster.
 #[derive(Clone)]
 pub struct Cluster(Arc<Inner>);
@@ -105,6 +109,10 @@ struct Inner {
 #[derive(Default)]
 struct State {
     jobs: BTreeMap<JobKey, JobRecord>,
+    /// Since when the disk under the state directory is full.
+    full_since: Option<UnixTime>,
+    /// Files of jobs that cannot be read.
+    unreadable_jobs: Vec<PathBuf>,
     /// By uid.
     pods: BTreeMap<String, PodRecord>,
     /// ConfigMaps, Secrets and PriorityClasses.
@@ -130,13 +138,18 @@ impl Cluster {
         let options =
             Options { state_dir: if options.chaos { state_dir.with_write_faults() } else { state_dir }, ..options };
         let refused = |source: io::Error| StateDirError::Io { path: options.state_dir.path().to_owned(), source };
-        let mut state = State { jobs: job::read_all(&options.state_dir).map_err(refused)?, ..State::default() };
+        let (jobs, unreadable_jobs) = job::read_all(&options.state_dir).map_err(refused)?;
+        let mut state = State { jobs, unreadable_jobs, ..State::default() };
         state.objects = Objects::read_all(&options.state_dir).map_err(refused)?;
         state.events = Events::open(&options.state_dir.events(), state.jobs.is_empty()).map_err(refused)?;
         for place in state.jobs.values().flat_map(|job| job.places.values()) {
             state.addresses.mark_taken(place.address);
         }
         for pod in pod::read_all(&options.state_dir).map_err(refused)? {
+            // Without its job no pod is started.
+            if pod.supervisor.is_none() && !state.jobs.contains_key(&pod.meta.job) {
+                continue;
+            }
             state.addresses.mark_taken(pod.meta.address);
             state.pods.insert(pod.meta.uid.clone(), pod);
         }
@@ -145,6 +158,17 @@ impl Cluster {
         let state = Mutex::new(state);
         let (changed, notified) = (watch::Sender::new(0), Notify::new());
         Ok(Self(Arc::new(Inner { options, state, changed, notified, since: now(), limits, _lock: lock })))
+    }
+
+    /// The files of jobs that cannot be read.
+    pub fn unreadable_jobs(&self) -> Vec<PathBuf> {
+        self.lock().unreadable_jobs.clone()
+    }
+
+    /// The uids of all jobs, and the folders of their masters' journals.
+    pub fn journals(&self) -> Vec<(JobUid, PathBuf)> {
+        let journal = |job: &JobRecord| (job.uid.clone(), self.0.options.state_dir.master(&job.uid.to_string()));
+        self.lock().jobs.values().map(journal).collect()
     }
 
     /// The way in which the memory of containers is limited.

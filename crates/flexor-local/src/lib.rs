@@ -19,3 +19,6 @@ pub mod proc;
 mod readiness;
 pub mod state_dir;
 pub mod supervisor;
+
+/// A file in the state folder of a master that refused to start because its journal has lost facts.
+pub const JOURNAL_REFUSED: &str = "journal-refused";

@@ -3,7 +3,6 @@
 pub mod address_pool;
 pub mod checkpoint_folder;
 pub mod environment;
-pub mod expansion;
 pub mod folder;
 pub mod interpreter;
 pub mod plan;

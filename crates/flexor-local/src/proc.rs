@@ -3,7 +3,10 @@
 //! The kernel gives ids to new processes again. So a signal goes through a pidfd that is opened first, and only if the
 //! process is then still the expected one.
 
+use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use flexor_agent::processes::Process;
 use rustix::io::Errno;
@@ -23,6 +26,23 @@ pub fn own() -> (i32, u64) {
 /// Whether the process with this id and start time is alive. A zombie is not.
 pub fn is_alive((pid, start): (i32, u64)) -> bool {
     Process::read(pid).is_some_and(|process| process.started == start && process.is_alive())
+}
+
+/// Whether some process of this id runs.
+pub(crate) fn is_running(pid: u32) -> bool {
+    i32::try_from(pid).ok().and_then(Process::read).is_some_and(|process| process.is_alive())
+}
+
+/// The living supervisor of a pod, found by its command line: for a pod whose status cannot be read.
+pub(crate) fn supervisor_of(state_dir: &Path, uid: &str) -> Option<(i32, u64)> {
+    let pids = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let is_supervisor = |pid: &i32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0).rev().skip_while(|word| word.is_empty());
+        words.next() == Some(uid.as_bytes()) && words.next() == Some(state_dir.as_os_str().as_bytes())
+    };
+    let found = pids.filter(is_supervisor).find_map(|pid| Some((pid, started(pid)?)));
+    found.filter(|found| is_alive(*found))
 }
 
 /// A process of a pod, held by a pidfd.

@@ -9,6 +9,7 @@ use flexor_model::{JobName, JobUid};
 use flexor_wire::Token;
 use thiserror::Error;
 
+pub use crate::journal::LossPolicy;
 pub use crate::servers::Checkpoints;
 
 /// The configuration of a master.
@@ -26,6 +27,8 @@ pub struct Config {
     pub checkpoints: Option<Checkpoints>,
     /// The directory of the journal. Without a journal, a restart of the master restarts all workers.
     pub state: Option<PathBuf>,
+    /// What the master does if the journal has lost acknowledged facts.
+    pub journal_loss: LossPolicy,
     /// The token that every gRPC call must carry. Without it any client may call.
     pub token: Option<Token>,
     /// Serve torchrun a plain TCPStore, which interprets no keys.

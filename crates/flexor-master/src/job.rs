@@ -19,6 +19,7 @@ use crate::data::{Data, DatasetStatus};
 use crate::evaluations::{Evaluations, EvaluationsStatus};
 use crate::job_state::JobState;
 use crate::journal::{Health, Journal, JournalError};
+use crate::journal_loss::JournalLoss;
 use crate::pods::{self, Admission, Pods};
 use crate::recorder::{Marks, SharedDecisions};
 use crate::report_delivery::ReportDelivery;
@@ -52,6 +53,7 @@ struct Inner {
     data: Data,
     servers: Servers,
     journal: Arc<Journal>,
+    journal_loss: Option<JournalLoss>,
     marks: Marks,
     durable_seq: watch::Receiver<u64>,
     decisions: SharedDecisions,
@@ -98,6 +100,9 @@ pub struct JobStatus {
     pub generation: u64,
     /// Whether decisions are journaled: `durable`, `memory`, or the error of the journal.
     pub journal: String,
+    /// What this master could not read of its journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal_loss: Option<String>,
     pub runs: Vec<RunStatus>,
     pub datasets: Vec<DatasetStatus>,
     /// Present if the job has parameter servers.
@@ -118,7 +123,7 @@ impl Job {
         (journal, marks, durable_seq): (Arc<Journal>, Marks, watch::Receiver<u64>),
         (decisions, decided): (SharedDecisions, watch::Receiver<u64>),
         clock: Clock,
-        recovered_at: Duration,
+        (recovered_at, journal_loss): (Duration, Option<JournalLoss>),
     ) -> Self {
         let run: RunId = name.as_str().into();
         // A master without a journal cannot count its generations; the time of its start orders them well enough.
@@ -134,6 +139,7 @@ impl Job {
             data,
             servers,
             journal,
+            journal_loss,
             marks,
             durable_seq,
             decisions,
@@ -170,6 +176,19 @@ impl Job {
 
     pub fn journal(&self) -> &Arc<Journal> {
         &self.0.journal
+    }
+
+    /// What this master could not read of its journal.
+    pub fn journal_loss(&self) -> Option<&JournalLoss> {
+        self.0.journal_loss.as_ref()
+    }
+
+    /// Why nothing can be journaled at present.
+    pub fn journal_failure(&self) -> Option<String> {
+        match &*self.0.journal.health().borrow() {
+            Health::Writable => None,
+            Health::Full { error, .. } | Health::Ended(error) => Some(error.to_string()),
+        }
     }
 
     pub fn clock(&self) -> &Clock {
@@ -353,11 +372,10 @@ impl Job {
     /// The status of the job for people.
     pub fn status(&self) -> JobStatus {
         let mut runs = self.with(|state, _, _| state.status());
-        let journal = match (&*self.0.journal.health().borrow(), self.0.journal.is_durable()) {
-            (Health::Writable, true) => "durable".to_owned(),
-            (Health::Writable, false) => "memory".to_owned(),
-            (Health::Full { error, .. } | Health::Ended(error), _) => error.to_string(),
-        };
+        let journal = self
+            .journal_failure()
+            .unwrap_or_else(|| if self.0.journal.is_durable() { "durable".to_owned() } else { "memory".to_owned() });
+        let journal_loss = self.journal_loss().map(|loss| loss.detail.clone());
         let (datasets, servers) = (self.0.data.status(), self.0.servers.status());
         if servers.is_some() {
             // Workers of parameter servers join no rendezvous: an unused run would look as if it waited for nodes.
@@ -366,7 +384,7 @@ impl Job {
         let learning = self.with_reports(|reports| reports.learning.status());
         let (job, generation) = (self.0.name.clone(), self.0.generation.0);
         let evaluations = self.0.evaluations.status();
-        JobStatus { job, generation, journal, runs, datasets, servers, learning, evaluations }
+        JobStatus { job, generation, journal, journal_loss, runs, datasets, servers, learning, evaluations }
     }
 }
 

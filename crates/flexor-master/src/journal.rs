@@ -39,7 +39,7 @@ use crate::faults::Faults;
 use committer::{Committer, Stop};
 pub use error::JournalError;
 pub use health::Health;
-pub use recovery::{Cut, Recovered, Recovery};
+pub use recovery::{Cut, LossPolicy, Recovered, Recovery};
 pub use segment::{BadTail, Header, Segment, Unreadable};
 pub use simulated_disk::SimulatedDisk;
 use simulated_disk::SimulatedJournal;
@@ -73,8 +73,18 @@ enum DurableWait<R> {
 impl Journal {
     /// Takes over the state folder of `job`, and creates it if needed. The journal itself begins with
     /// [`Recovery::begin`]. Blocks for about two fsyncs and the reading of one segment.
-    pub fn open(folder: &Path, job: &JobUid, faults: &Faults, clock: &Clock) -> Result<Recovery, JournalError> {
-        Recovery::open(folder, job, faults, clock)
+    pub fn open(
+        folder: &Path,
+        job: &JobUid,
+        policy: LossPolicy,
+        (faults, clock): (&Faults, &Clock),
+    ) -> Result<Recovery, JournalError> {
+        Recovery::open(folder, job, policy, (faults, clock))
+    }
+
+    /// Fails if a master of `job` would refuse to start with this folder. Changes nothing; the folder may be in use.
+    pub fn check(folder: &Path, job: &JobUid) -> Result<(), JournalError> {
+        Recovery::check(folder, job)
     }
 
     /// A journal that stores nothing, for a master without a state folder. It accepts everything.

@@ -12,6 +12,7 @@ pub mod faults;
 pub mod job;
 pub mod job_state;
 pub mod journal;
+pub mod journal_loss;
 pub mod master;
 pub mod pods;
 pub mod recorder;
@@ -26,6 +27,6 @@ mod report_delivery;
 mod service;
 mod training_status;
 
-pub use config::{Checkpoints, Config, NodeRange};
+pub use config::{Checkpoints, Config, LossPolicy, NodeRange};
 pub use flexor_wire::Token;
 pub use master::{Master, MasterError, Ports};

@@ -22,6 +22,7 @@ use crate::http;
 use crate::job::{Job, RECOVERY};
 use crate::job_state::JobState;
 use crate::journal::{Journal, JournalError, Lsn, Recovered, SimulatedDisk};
+use crate::journal_loss::JournalLoss;
 use crate::recorder::{JournalRecorder, Marks, SharedDecisions};
 use crate::records::{self, JournalFact, RecordError};
 use crate::servers::Servers;
@@ -79,6 +80,8 @@ struct RecoveredJob {
     members: PsMembership,
     /// The journal was written by an earlier master.
     took_over: bool,
+    /// What could not be read of the journal.
+    loss: Option<JournalLoss>,
     journal: Journal,
 }
 
@@ -93,17 +96,28 @@ impl RecoveredJob {
             let (journal, recovered) = Journal::simulated(memory);
             replay(&mut state, &mut data, &mut members, &recovered)?;
             took_over = !recovered.facts.is_empty();
-            return Ok(Self { clock, state, data, members, took_over, journal });
+            return Ok(Self { clock, state, data, members, took_over, loss: None, journal });
         }
+        let mut loss = None;
         let journal = match &config.state {
             None => Journal::in_memory(),
             Some(folder) => {
-                let recovery = Journal::open(folder, &config.uid, faults, &clock)?;
+                let recovery = Journal::open(folder, &config.uid, config.journal_loss, (faults, &clock))?;
                 took_over = replay(&mut state, &mut data, &mut members, &recovery.recovered)?;
+                loss = recovery.recovered.cut.as_ref().map(|cut| JournalLoss::account(cut, &mut data, &mut members));
+                match &loss {
+                    Some(JournalLoss { is_damage: true, detail }) => {
+                        tracing::error!("the journal is damaged: {detail}")
+                    }
+                    Some(JournalLoss { is_damage: false, detail }) => tracing::warn!("the journal is torn: {detail}"),
+                    None => {}
+                }
                 recovery.begin(&records::snapshot(&state, &data, &members))?
             }
         };
-        Ok(Self { clock, state, data, members, took_over, journal })
+        // A master whose journal is lost had a predecessor too.
+        took_over |= loss.is_some();
+        Ok(Self { clock, state, data, members, took_over, loss, journal })
     }
 }
 
@@ -144,7 +158,7 @@ impl Master {
     }
 
     fn with(recovered: RecoveredJob, config: Config, ports: Ports) -> Result<Self, MasterError> {
-        let RecoveredJob { clock, mut state, data, members, took_over, journal } = recovered;
+        let RecoveredJob { clock, mut state, data, members, took_over, loss, journal } = recovered;
         let journal = Arc::new(journal);
         let (durable_seq, durable) = watch::channel(if journal.is_durable() { state.keyspace().last_seq() } else { 0 });
         let decisions = SharedDecisions::default();
@@ -164,7 +178,14 @@ impl Master {
         let servers =
             Servers::new(members, server_settings, data.clone(), Arc::clone(&journal), clock.clone(), refused.clone());
         let written = (journal, marks.clone(), durable);
-        let job = Job::new(names, (store.handle(), data, servers), written, (decisions, decided), clock, recovered_at);
+        let job = Job::new(
+            names,
+            (store.handle(), data, servers),
+            written,
+            (decisions, decided),
+            clock,
+            (recovered_at, loss),
+        );
         Ok(Self { job, grpc, http, store, marks, durable_seq, refused: refused.subscribe() })
     }
 
@@ -219,14 +240,6 @@ fn replay(
     members: &mut PsMembership,
     recovered: &Recovered,
 ) -> Result<bool, RecordError> {
-    if let Some(cut) = &recovered.cut {
-        let (file, offset) = (cut.file.display(), cut.offset);
-        if cut.records_follow {
-            tracing::error!(%file, offset, bytes = cut.bytes, "the journal is damaged; later records were not read");
-        } else {
-            tracing::info!(%file, offset, bytes = cut.bytes, "the journal ends in an incomplete record");
-        }
-    }
     if let Some(snapshot) = &recovered.snapshot {
         records::restore(state, data, members, snapshot)?;
     }

@@ -23,6 +23,7 @@ use flexor_engine::ps_membership::{
     DesiredServers, Fact, Mode, Partition, PartitionMap, PartitionReplicas, PsMembership, ServerId, Settings, Source,
     SyncOrder,
 };
+use flexor_model::model_spec::ModelSpec;
 use flexor_model::{Generation, MapEpoch, Reason};
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
@@ -207,6 +208,7 @@ impl Servers {
 
     /// Declares the model that the job trains.
     pub(crate) async fn declare(&self, model: &str) -> Result<(), Cause> {
+        ModelSpec::parse(model).map_err(|error| Cause::new(Reason::ModelInvalid, error.to_string()))?;
         self.wait_for_checkpoint_listing().await?;
         self.decide(|members, _, facts| members.declare_model(model, facts))??;
         let lsn = self.lock().lsn;

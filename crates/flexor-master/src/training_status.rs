@@ -31,6 +31,10 @@ pub(crate) fn of(job: &Job) -> wire::TrainingStatus {
         learning: status.learning.map(Into::into),
         evaluations: status.evaluations.map(Into::into),
         servers: status.servers.map(servers),
+        journal_loss: job
+            .journal_loss()
+            .map(|loss| wire::JournalLoss { damage: loss.is_damage, detail: loss.detail.clone() }),
+        journal_failure: job.journal_failure().unwrap_or_default(),
     }
 }
 
@@ -115,6 +119,7 @@ fn records(datasets: &[DatasetStatus]) -> wire::Records {
         sum.quarantined += totals.quarantined;
         sum.repeated += totals.repeated_at_most;
         sum.rewound += totals.rewound;
+        sum.reopened += totals.reopened_at_most;
         sum.skipped_records += skipped_records;
         sum.finished &= finished;
         let all = spec.epochs.map_or(totals.expected, |epochs| spec.records.saturating_mul(epochs.into()));

@@ -59,6 +59,14 @@ pub const STATE: EnvVar = EnvVar {
     meaning: "Folder of the master's journal, as with `--state`.",
 };
 
+/// Whether a master starts with a journal that has lost facts.
+pub const ACCEPT_JOURNAL_LOSS: EnvVar = EnvVar {
+    name: "FLEXOR_ACCEPT_JOURNAL_LOSS",
+    read_by: "flexor master",
+    default: "`false`",
+    meaning: "`true` lets the master start with a damaged journal, as with `--accept-journal-loss`.",
+};
+
 /// What servers log.
 pub const LOG: EnvVar = EnvVar {
     name: "FLEXOR_LOG",
@@ -111,5 +119,17 @@ pub const COMPLETE: EnvVar = EnvVar {
 };
 
 /// Every variable, in the order of the reference page.
-pub const ALL: &[EnvVar] =
-    &[CACHE, BIN, TOKEN_FILE, STATE, LOG, FAULTS, MASTER, WORKER, INCARNATION, WORLD_SOCKET, COMPLETE];
+pub const ALL: &[EnvVar] = &[
+    CACHE,
+    BIN,
+    TOKEN_FILE,
+    STATE,
+    ACCEPT_JOURNAL_LOSS,
+    LOG,
+    FAULTS,
+    MASTER,
+    WORKER,
+    INCARNATION,
+    WORLD_SOCKET,
+    COMPLETE,
+];

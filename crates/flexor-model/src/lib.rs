@@ -24,7 +24,12 @@ mod unix_time;
 mod usage_error;
 
 pub mod env;
+pub mod expansion;
+pub mod model_spec;
 pub mod ports;
+
+/// The longest time in seconds that a job can ask for: two years. Timers of every world can wait for so long.
+pub const LONGEST_SECONDS: u64 = 2 * 365 * 24 * 3600;
 
 pub use ids::{Generation, JobUid, MapEpoch, NodeId, Rank, Round};
 pub use job::{Checkpoints, CleanPods, EndPolicy, Job, Sizing, Strategy};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::{Quantity, Resources};
+use crate::{LONGEST_SECONDS, Quantity, Resources, expansion};
 
 /// A pod template with a main container, whose resources are quantities.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,11 +52,20 @@ impl PodTemplate {
         }
         for kind in ["containers", "initContainers"] {
             for (i, container) in list(&json["spec"][kind]).iter().enumerate() {
+                expansion::check(container).map_err(|(field, problem)| PodTemplateError {
+                    path: format!("spec.{kind}[{i}].{field}"),
+                    problem,
+                })?;
                 for part in ["requests", "limits"] {
                     read(&container["resources"][part])
                         .map_err(|error| error.below(&format!("spec.{kind}[{i}].resources.{part}")))?;
                 }
             }
+        }
+        let grace = &json["spec"]["terminationGracePeriodSeconds"];
+        if grace.as_u64().is_some_and(|seconds| seconds > LONGEST_SECONDS) {
+            let problem = format!("{grace} seconds are more than {LONGEST_SECONDS}, the most that a pod can wait");
+            return Err(PodTemplateError { path: "spec.terminationGracePeriodSeconds".to_owned(), problem });
         }
         Ok(Self { json, main })
     }
@@ -226,5 +235,21 @@ mod tests {
         let pod = template(json!({"containers": [{"name": "log", "image": "l"}, {"name": "main", "image": "m"}]}));
         let again: PodTemplate = serde_json::from_str(&serde_json::to_string(&pod).unwrap()).unwrap();
         assert_eq!((again.main().image(), &again), (Some("m"), &pod));
+    }
+
+    /// The checked-in inputs of the fuzz target `pod_template`.
+    #[test]
+    fn the_corpus_is_taken_or_refused_with_the_place() {
+        let read =
+            |text: &str| PodTemplate::new(serde_json::from_str(text).unwrap(), "main").map_err(|error| error.path);
+        assert!(read(include_str!("../../../fuzz/corpus/pod_template/plain")).is_ok());
+        assert!(read(include_str!("../../../fuzz/corpus/pod_template/quantities")).is_ok());
+        for (wrong, path) in [
+            (include_str!("../../../fuzz/corpus/pod_template/doubling"), "spec.containers[0].env[5].value"),
+            (include_str!("../../../fuzz/corpus/pod_template/no_containers"), "spec.containers"),
+            (include_str!("../../../fuzz/corpus/pod_template/endless_grace"), "spec.terminationGracePeriodSeconds"),
+        ] {
+            assert_eq!(read(wrong), Err(path.to_owned()));
+        }
     }
 }

@@ -212,6 +212,8 @@ reasons! {
     NoServerForBackup: Warning,
     /// The job trains another model than the worker wants; nothing was changed.
     ModelDiffers: Error,
+    /// What a worker declared is no model, or a model that no server could hold; nothing was changed.
+    ModelInvalid: Error,
     /// All expected parameter servers are connected, and every partition has its servers.
     PsMembershipFormed: Notice,
     /// A parameter server is lost; backups take over its partitions, or the partitions restart from a checkpoint.
@@ -269,8 +271,20 @@ reasons! {
     BatchQuarantined: Error,
     /// The journal cannot be written, so the job pauses; it goes on by itself when there is room.
     JournalFull: Error,
+    /// The journal can be written again, and the job goes on.
+    JournalWritable: Notice,
+    /// The journal had lost acknowledged facts; the job goes on from what could be read.
+    JournalDamaged: Error,
+    /// The journal ended in a record that was not written completely.
+    JournalTorn: Warning,
     /// The program has ended well on every node of the world.
     RunFinished: Notice,
+    /// The disk under the state directory is full, so decisions wait; they go on by themselves when there is room.
+    StateDirectoryFull: Error,
+    /// The state directory can be written again, and decisions go on.
+    StateDirectoryWritable: Notice,
+    /// The controller hit a defect of its own while it reconciled this job; other jobs are not concerned.
+    ReconcileFailed: Error,
     /// The controller has seen the job for the first time.
     JobCreated: Notice,
     /// The first worker of the job runs.

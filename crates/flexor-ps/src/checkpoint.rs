@@ -29,6 +29,7 @@ use thiserror::Error;
 
 pub use checksums::CHECKSUM_EVERY;
 pub use directory::DirectoryStorage;
+pub(crate) use directory::regular_file_size;
 pub(crate) use job_checkpoints::JobCheckpoints;
 pub use manifest::{Contents, FileEntry, Manifest, PartitionVersion};
 pub use plain_model::export_plain;

@@ -29,9 +29,9 @@ pub mod push;
 pub mod server;
 pub mod snapshot;
 mod spans;
-pub mod spec;
 mod table;
 #[cfg(test)]
 mod test_support;
 
 pub use block::BlockError;
+pub use flexor_model::model_spec as spec;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
 use flexor_master::NodeRange;
-use flexor_model::{JobName, Quantity, env, ports};
+use flexor_model::{LONGEST_SECONDS, JobName, Quantity, env, ports};
 
 use crate::checkpoint;
 use crate::predict;
@@ -209,6 +209,9 @@ pub struct ClusterArgs {
     /// Number of CPUs to schedule pods on; pods wait for free CPUs, and higher priorities preempt lower ones
     #[arg(long, value_name = "N", value_parser = verbs::amount)]
     pub cpus: Option<Quantity>,
+    /// Let masters start whose journal has lost acknowledged facts; events and the report count what is open again
+    #[arg(long)]
+    pub accept_journal_loss: bool,
     /// Enforcement of memory limits
     #[arg(long, value_name = "MODE", value_enum, default_value = "auto", hide = true)]
     pub limits: Limits,
@@ -265,7 +268,7 @@ pub struct MasterArgs {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub max_restarts: u32,
     /// Time in which a first world of at least MIN nodes waits for more
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(..=LONGEST_SECONDS))]
     pub last_call: u64,
     /// Address to serve gRPC and /api on
     #[arg(long, value_name = "ADDRESS", default_value_t = local(ports::MASTER))]
@@ -279,6 +282,9 @@ pub struct MasterArgs {
     /// Folder of the journal; created if it is missing
     #[arg(long, value_name = "DIR", env = env::STATE.name)]
     pub state: Option<PathBuf>,
+    /// Start also if the journal has lost acknowledged facts: keep the damaged file, and count what is open again
+    #[arg(long, env = env::ACCEPT_JOURNAL_LOSS.name)]
+    pub accept_journal_loss: bool,
     /// File with the job's token, which every gRPC and /api request must then carry
     #[arg(long, value_name = "FILE", env = env::TOKEN_FILE.name)]
     pub token_file: Option<PathBuf>,

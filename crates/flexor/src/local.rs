@@ -83,15 +83,16 @@ pub fn run(command: &LocalCommand) -> anyhow::Result<Exit> {
 impl ClusterArgs {
     /// A cluster in this state directory, with defaults for everything else.
     fn in_state_dir(state_dir: Option<PathBuf>) -> Self {
-        Self { state_dir, ephemeral: false, cpus: None, limits: Limits::Auto }
+        Self { state_dir, ephemeral: false, cpus: None, accept_journal_loss: false, limits: Limits::Auto }
     }
 
     /// The command line options that give the same arguments.
     fn to_options(&self) -> Vec<OsString> {
-        let Self { state_dir, ephemeral, cpus, limits } = self;
+        let Self { state_dir, ephemeral, cpus, accept_journal_loss, limits } = self;
         let mut options: Vec<OsString> = Vec::new();
         options.extend(state_dir.iter().flat_map(|state_dir| ["--state-dir".into(), state_dir.into()]));
         options.extend(ephemeral.then(|| "--ephemeral".into()));
+        options.extend(accept_journal_loss.then(|| "--accept-journal-loss".into()));
         options.extend(cpus.iter().flat_map(|cpus| ["--cpus".into(), cpus.to_string().into()]));
         if *limits == Limits::Watch {
             options.extend(["--limits".into(), "watch".into()]);

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use flexor_engine::ps_membership;
 use flexor_master::faults::Faults;
 use flexor_master::journal::JournalError;
-use flexor_master::{Checkpoints, Config, Master, MasterError, Ports, Token};
+use flexor_master::{Checkpoints, Config, LossPolicy, Master, MasterError, Ports, Token};
 use flexor_model::{Generation, JobUid};
 use flexor_store::server::FAIR_EVENT_INTERVAL;
 use serde::Serialize;
@@ -78,7 +78,9 @@ fn config(args: &MasterArgs) -> anyhow::Result<Config> {
         keep: args.checkpoint_keep,
     });
     let (job, state) = (args.job.clone(), args.state.clone());
-    Ok(Config { job, uid, settings, servers, checkpoints, state, token, plain_store: args.plain_store })
+    let journal_loss = if args.accept_journal_loss { LossPolicy::Accept } else { LossPolicy::Refuse };
+    let plain_store = args.plain_store;
+    Ok(Config { job, uid, settings, servers, checkpoints, state, journal_loss, token, plain_store })
 }
 
 /// Hint for a port that is in use.
@@ -105,6 +107,7 @@ async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
     if config.state.is_none() {
         tracing::warn!("no --state: a restart of this master restarts all workers");
     }
+    let refusal = RefusalNote::in_folder(config.state.as_deref());
     let opened = tokio::select! {
         opened = Master::open_when_there_is_room(config, ports, &faults) => opened,
         exit = termination.wait() => return Ok(exit),
@@ -113,9 +116,11 @@ async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
         Ok(master) => master,
         Err(error) => {
             output::note(&format!("error: {error}"));
+            refusal.leave_if_loss(&error);
             return Ok(Exit::Infrastructure);
         }
     };
+    refusal.remove();
     if store.ip().is_loopback() {
         tracing::info!("only this machine can reach these ports; for other nodes see --store, --grpc and --token-file");
     }
@@ -131,6 +136,30 @@ async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
             output::note(&format!("error: {error}"));
             Ok(Exit::Infrastructure)
         }
+    }
+}
+
+/// A note in the state folder that its journal has lost facts and that no master has started since. A laptop cluster keeps
+/// such a folder when it removes the job.
+struct RefusalNote(Option<PathBuf>);
+
+impl RefusalNote {
+    fn in_folder(state: Option<&Path>) -> Self {
+        Self(state.map(|folder| folder.join(flexor_local::JOURNAL_REFUSED)))
+    }
+
+    fn leave_if_loss(&self, error: &MasterError) {
+        if let (Some(note), MasterError::Journal(journal)) = (&self.0, error)
+            && journal.is_loss()
+            && let Err(error) = fs::write(note, format!("{journal}\n"))
+        {
+            tracing::warn!(%error, "cannot write {}", note.display());
+        }
+    }
+
+    fn remove(&self) {
+        // Usually there is none.
+        let _ = self.0.as_ref().map(fs::remove_file);
     }
 }
 

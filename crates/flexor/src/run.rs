@@ -26,6 +26,7 @@ use flexor_local::api;
 use flexor_local::cluster::{ApiError, Cluster, Options};
 use flexor_local::limits::LimitsMode;
 use flexor_local::state_dir::StateDir;
+use flexor_master::journal::{Journal, JournalError};
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 pub use self::chaos::ChaosArg;
@@ -102,7 +103,7 @@ async fn follow(
             return Ok(Exit::Infrastructure);
         }
     };
-    if let Some(refusal) = refusal(args, &cluster) {
+    if let Some(refusal) = refusal(args, &cluster).or_else(|| lost_facts(args, &cluster)) {
         output::note(&format!("error: {refusal}"));
         return Ok(Exit::Failure);
     }
@@ -172,6 +173,13 @@ async fn refused(args: &RunArgs, cluster: &Cluster, error: &ApiError) -> anyhow:
 
 /// Why the run cannot start: jobs of an earlier run exist without `--resume`, or `--resume` finds none.
 fn refusal(args: &RunArgs, cluster: &Cluster) -> Option<String> {
+    if let Some(file) = cluster.unreadable_jobs().first().filter(|_| !args.resume) {
+        return Some(format!(
+            "{} cannot be read: it is a job of an earlier run, and its pods may run; restore the file, or end them with \
+             `flexor local down`, which keeps it as .damaged",
+            file.display()
+        ));
+    }
     let names: Vec<String> = cluster.jobs().iter().map(|job| job.key.name.to_string()).collect();
     match (args.resume, names.is_empty()) {
         (false, false) => Some(format!(
@@ -184,6 +192,15 @@ fn refusal(args: &RunArgs, cluster: &Cluster) -> Option<String> {
         }
         (true, _) | (false, true) => None,
     }
+}
+
+/// A journal of a job to resume that has lost facts. Its master would refuse to start, and in the end the job would fail.
+fn lost_facts(args: &RunArgs, cluster: &Cluster) -> Option<String> {
+    if args.cluster.accept_journal_loss {
+        return None;
+    }
+    let errors = cluster.journals().into_iter().filter_map(|(uid, folder)| Journal::check(&folder, &uid).err());
+    errors.filter(JournalError::is_loss).map(|error| error.to_string()).next()
 }
 
 /// Ends all pods within their grace period, or at once after another signal.
@@ -207,7 +224,10 @@ pub async fn end_at_once(cluster: &Cluster) {
 pub fn options(args: &ClusterArgs) -> anyhow::Result<Options> {
     let flexor = std::env::current_exe().context("cannot find this program")?;
     let inherited = std::env::vars().filter(|(name, _)| !NOT_INHERITED.iter().any(|start| name.starts_with(start)));
-    let base: BTreeMap<String, String> = inherited.collect();
+    let mut base: BTreeMap<String, String> = inherited.collect();
+    if args.accept_journal_loss {
+        base.insert(flexor_model::env::ACCEPT_JOURNAL_LOSS.name.to_owned(), true.to_string());
+    }
     Ok(Options {
         state_dir: StateDir::at(state_dir(args.state_dir.as_deref())?),
         flexor,

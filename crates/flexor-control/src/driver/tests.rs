@@ -29,6 +29,8 @@ struct State {
     /// The names of pods that cannot be created.
     refused: BTreeSet<String>,
     passes: usize,
+    /// Observing the job hits a defect.
+    panics: bool,
 }
 
 impl FakeWorld {
@@ -73,6 +75,10 @@ impl Executor for FakeWorld {
     fn observe<T>(&self, (): &(), view: impl FnOnce(&ObservedJob<'_>) -> T) -> Option<T> {
         let state = self.state.lock().unwrap();
         let pods: Vec<ObservedPod> = state.pods.values().cloned().collect();
+        if state.panics {
+            drop(state);
+            panic!("overflow in a sum");
+        }
         Some(view(&ObservedJob {
             job: &self.job,
             generation: 1,
@@ -194,4 +200,20 @@ async fn a_status_write_that_has_to_wait_says_until_when() {
     let again = JobDriver::new(Pacing::CLUSTER).run(&world, &(), &mut usize::MAX.clone()).await;
     assert!(again.is_some_and(|at| at > START && at <= START + Duration::from_secs(1)), "{again:?}");
     assert_eq!(world.workers(), 3, "a write that only informs keeps no pod back");
+}
+
+#[tokio::test]
+async fn a_panic_is_an_event_of_the_job_and_the_job_goes_on_later() {
+    let world = FakeWorld::new(2);
+    world.state.lock().unwrap().panics = true;
+    let mut driver = JobDriver::new(Pacing::CLUSTER);
+    for _ in 0..2 {
+        let again = driver.run(&world, &(), &mut usize::MAX.clone()).await;
+        assert_eq!(again, Some(START + RETRY_AFTER_PANIC));
+    }
+    let told = world.messages(Reason::ReconcileFailed);
+    assert_eq!(told, ["a defect of Flexor, not of the job: overflow in a sum; please report it"], "told once");
+    world.state.lock().unwrap().panics = false;
+    driver.run(&world, &(), &mut usize::MAX.clone()).await;
+    assert_eq!(world.workers(), 2);
 }

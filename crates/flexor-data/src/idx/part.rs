@@ -20,7 +20,7 @@ pub(super) const IMAGES: usize = 3;
 /// Unsigned bytes: the only supported number type.
 const BYTES: u8 = 0x08;
 /// The largest decompressed size of a gzipped file.
-const MOST_UNPACKED: u64 = 4 << 30;
+const MOST_UNPACKED: u64 = 1 << 30;
 
 /// The role of a file in its pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,8 +155,11 @@ fn sizes(source: &dyn ReadAt) -> Result<Vec<u32>, String> {
 fn unpack(path: &Path, content: &File) -> Result<Vec<u8>, DataError> {
     let mut bytes = Vec::new();
     let packed = std::io::BufReader::new(content);
-    let read = MultiGzDecoder::new(packed).take(MOST_UNPACKED).read_to_end(&mut bytes);
-    let broken = |error: std::io::Error| DataError::Idx { path: path.to_owned(), why: format!("broken gzip: {error}") };
-    read.map_err(broken)?;
+    let read = MultiGzDecoder::new(packed).take(MOST_UNPACKED + 1).read_to_end(&mut bytes);
+    let refused = |why: String| DataError::Idx { path: path.to_owned(), why };
+    read.map_err(|error| refused(format!("broken gzip: {error}")))?;
+    if bytes.len() as u64 > MOST_UNPACKED {
+        return Err(refused(format!("it unpacks to more than {MOST_UNPACKED} bytes; unpack it with gunzip first")));
+    }
     Ok(bytes)
 }

@@ -14,7 +14,7 @@ use super::payload::{Payload, Stop};
 use crate::read_at::ReadAt;
 
 /// The largest decompressed size of a gzip chunk, which is held in memory. Writers use up to 32 MiB.
-const MOST_UNPACKED: u64 = 1 << 30;
+const MOST_UNPACKED: u64 = 256 << 20;
 /// Bytes of a payload per checksum step.
 const PIECE: usize = 1 << 18;
 

@@ -1,8 +1,9 @@
 //! From DLRover's `ElasticJob` to the neutral job.
 
 use flexor_model::{
-    CriticalNodes, EndPolicy, FailureBudget, Job, PrioritySplit, Program, Rank, Reason, ReplicaRange, Resources, Role,
-    RoleKind, RoleName, RolePriority, RoleSize, Rounding, Sizing, SplitOrder, Strategy, is_accelerator,
+    CriticalNodes, EndPolicy, FailureBudget, Job, LONGEST_SECONDS, PrioritySplit, Program, Rank, Reason, ReplicaRange,
+    Resources, Role, RoleKind, RoleName, RolePriority, RoleSize, Rounding, Sizing, SplitOrder, Strategy,
+    is_accelerator,
 };
 
 use super::{
@@ -58,7 +59,7 @@ pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
         roles,
         sizing: if automatic { conversion.sizing } else { Sizing::Manual },
         ceiling,
-        end: EndPolicy { shortage_seconds: shortage(job, &mut findings), ..EndPolicy::default() },
+        end: EndPolicy { shortage_seconds: shortage(job, &mut findings)?, ..EndPolicy::default() },
         suspended: spec.suspend.unwrap_or(false),
         ps_replication_factor: FlexorOptions::copies(spec.flexor.as_ref()),
         checkpoints: FlexorOptions::checkpoints(spec.flexor.as_ref()),
@@ -68,19 +69,23 @@ pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
 
 /// How long the job waits for the nodes that it needs. DLRover's master gives up after 15 minutes whatever the annotation
 /// says. A job that queues for room had better wait, so ours gives up only where the annotation asks for it.
-fn shortage(job: &ElasticJob, findings: &mut Vec<Finding>) -> Option<u64> {
+fn shortage(job: &ElasticJob, findings: &mut Vec<Finding>) -> Result<Option<u64>, Finding> {
     let annotation = |name: &str| job.metadata.annotations.as_ref().and_then(|known| known.get(name));
     if annotation(PENDING_FAIL_STRATEGY).is_some_and(|strategy| matches!(strategy.as_str(), "-1" | "0")) {
-        return None;
+        return Ok(None);
     }
-    let text = annotation(PENDING_TIMEOUT)?;
+    let Some(text) = annotation(PENDING_TIMEOUT) else { return Ok(None) };
     let seconds = text.trim().parse::<u64>().ok().filter(|seconds| *seconds > 0);
+    let field = format!("metadata.annotations.{PENDING_TIMEOUT}");
+    if seconds.is_some_and(|seconds| seconds > LONGEST_SECONDS) {
+        let message = format!("{text} seconds are more than {LONGEST_SECONDS}, the longest time that a job can wait");
+        return Err(Finding::new(Reason::InvalidValue, field, message).help("leave it out to wait as long as it takes"));
+    }
     if seconds.is_none() {
-        let field = format!("metadata.annotations.{PENDING_TIMEOUT}");
         let finding = Finding::new(Reason::FieldUnused, field, format!("{text:?} is no number of seconds"));
         findings.push(finding.help("the job waits for its nodes as long as it takes"));
     }
-    seconds
+    Ok(seconds)
 }
 
 fn strategy(spec: &ElasticJobSpec) -> Strategy {

@@ -5,6 +5,9 @@ use flexor_model::Reason;
 use super::{given::Wrong, python_number, table};
 use crate::{Finding, finding::quoted, suggest::closest};
 
+/// The most processes of a node. Linux has no more of them by default.
+const MOST_PROCESSES: u32 = 32_768;
+
 /// How many processes a node runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processes {
@@ -59,9 +62,10 @@ impl Processes {
         }
         let help = match closest(text, WORDS.iter().map(|(word, _)| *word)) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => "write a number from 1 on, cpu, gpu, xpu or auto".to_owned(),
+            None => format!("write a number from 1 to {MOST_PROCESSES}, cpu, gpu, xpu or auto"),
         };
-        let count = python_number::integer(text).and_then(|number| u32::try_from(number).ok()).filter(|n| *n > 0);
+        let count = python_number::integer(text).and_then(|number| u32::try_from(number).ok());
+        let count = count.filter(|count| (1..=MOST_PROCESSES).contains(count));
         count
             .map(Processes::Count)
             .ok_or_else(|| Wrong::new(format!("{} is no number of processes", quoted(text)), help))

@@ -10,6 +10,9 @@ use crate::{Finding, Position};
 /// Larger files are no manifests.
 pub(super) const LARGEST_FILE: usize = 4 << 20;
 
+/// A file with more documents, empty ones included, is no manifest.
+const MOST_DOCUMENTS: usize = 10_000;
+
 /// One document as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Source<'a> {
@@ -40,6 +43,11 @@ pub(super) fn cut(bytes: &[u8]) -> Result<Vec<Source<'_>>, Finding> {
     let (mut offset, mut number) = (0, 1);
     for line in text.split_inclusive('\n') {
         if is_border(line) {
+            if sources.len() == MOST_DOCUMENTS {
+                let message = format!("the file has more than {MOST_DOCUMENTS} documents");
+                let finding = invalid(message).at(Some(Position { line: number, column: 1 }));
+                return Err(finding.help("give several files, or a folder"));
+            }
             sources.push(Source { text: &text[start..offset], first_line });
             (start, first_line) = (offset, number);
         }
@@ -72,6 +80,16 @@ mod tests {
         let file = b"%YAML 1.2\n---\na: 1\n---\n# nothing\n---  \nb: |\n  ---\n--- c\n";
         let found: Vec<(u32, &str)> = cut(file).unwrap().iter().map(|s| (s.first_line, s.text)).collect();
         assert_eq!(found, [(2, "---\na: 1\n"), (6, "---  \nb: |\n  ---\n"), (9, "--- c\n")]);
+    }
+
+    #[test]
+    fn empty_documents_count_too() {
+        let error = cut("---\n".repeat(50_000).as_bytes()).unwrap_err();
+        assert_eq!(
+            (error.message.as_str(), error.at.map(|at| at.line)),
+            ("the file has more than 10000 documents", Some(10_001))
+        );
+        assert_eq!(cut("---\n".repeat(10_000).as_bytes()), Ok(vec![]));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use flexor_model::{
-    CleanPods, CriticalNodes, EndPolicy, FailureBudget, Job, Program, Reason, ReplicaRange, Resources, Role, RoleKind,
-    RolePriority, RoleSize, Sizing, Strategy,
+    CleanPods, CriticalNodes, EndPolicy, FailureBudget, Job, LONGEST_SECONDS, Program, Reason, ReplicaRange, Resources,
+    Role, RoleKind, RolePriority, RoleSize, Sizing, Strategy,
 };
 
 use super::{CleanPodPolicy, ElasticJob, ElasticJobSpec, NAME, RestartPolicy, naming, warnings};
@@ -53,7 +53,11 @@ pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
                 .ttl_seconds_after_finished
                 .map(|n| seconds(n, "spec.ttlSecondsAfterFinished"))
                 .transpose()?,
-            deadline_seconds: spec.active_deadline_seconds.and_then(|n| u64::try_from(n).ok()),
+            deadline_seconds: spec
+                .active_deadline_seconds
+                .and_then(|n| u64::try_from(n).ok())
+                .map(deadline)
+                .transpose()?,
             shortage_seconds: None,
         },
         suspended: false,
@@ -66,6 +70,16 @@ pub fn to_job(job: &ElasticJob) -> Result<Reading<Job>, Finding> {
 /// The etcd of the user's own, if there is one.
 fn own_endpoint(spec: &ElasticJobSpec) -> Option<&str> {
     spec.rdzv_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty())
+}
+
+fn deadline(seconds: u64) -> Result<u64, Finding> {
+    if seconds > LONGEST_SECONDS {
+        let message =
+            format!("{seconds} seconds are more than {LONGEST_SECONDS}, the longest time that a job can have");
+        return Err(Finding::new(Reason::InvalidValue, "spec.activeDeadlineSeconds", message)
+            .help("leave it out to let the job take as long as it takes"));
+    }
+    Ok(seconds)
 }
 
 fn worker(spec: &ElasticJobSpec, findings: &mut Vec<Finding>) -> Result<Role, Finding> {

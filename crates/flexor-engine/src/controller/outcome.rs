@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flexor_model::{Reason, Role, RoleKind, UnixTime};
+use flexor_model::{LONGEST_SECONDS, Reason, Role, RoleKind, UnixTime};
 
 use super::slots::end_of;
 use super::status::{Phase, SlotEnd};
@@ -62,7 +62,7 @@ impl Reconciler<'_> {
 
     /// Why the job fails, if it does.
     fn failure(&mut self) -> Option<Cause> {
-        let deadline = self.observed.job.end.deadline_seconds.map(Duration::from_secs);
+        let deadline = self.observed.job.end.deadline_seconds.map(bounded);
         if let Some(deadline) = deadline.and_then(|limit| Some(self.status.started_at? + limit)) {
             if deadline <= self.now {
                 let message =
@@ -123,7 +123,7 @@ impl Reconciler<'_> {
 
     /// Why the job is stopped early: for longer than it waits, fewer of its pods ran than it needs.
     fn shortage(&mut self) -> Option<Cause> {
-        let limit = Duration::from_secs(self.observed.job.end.shortage_seconds?);
+        let limit = bounded(self.observed.job.end.shortage_seconds?);
         let short = self.deciding_roles().into_iter().find_map(|role| {
             let slots = self.status.roles.get(&role.name);
             let done =
@@ -180,4 +180,9 @@ fn order_of_failure(pod: &ObservedPod) -> (bool, bool, Option<UnixTime>) {
 
 fn running() -> Cause {
     Cause::new(Reason::JobRunning, "its first worker runs")
+}
+
+/// The length of a time that a job asks for.
+fn bounded(seconds: u64) -> Duration {
+    Duration::from_secs(seconds.min(LONGEST_SECONDS))
 }

@@ -23,6 +23,9 @@ pub(super) struct DatasetState {
     pub(super) quarantined: u64,
     pub(super) repeated: u64,
     pub(super) rewound: u64,
+    /// Records that damage of the journal reopened, at most; part of `repeated`.
+    #[serde(default)]
+    pub(super) reopened: u64,
     /// About the batch time of the slowest worker. It is journaled, so a restarted master knows it.
     #[serde(default)]
     pub(super) batch_time: Option<Duration>,
@@ -39,6 +42,7 @@ impl DatasetState {
             quarantined: 0,
             repeated: 0,
             rewound: 0,
+            reopened: 0,
             batch_time: None,
         }
     }

@@ -24,4 +24,6 @@ pub struct Totals {
     pub repeated_at_most: u64,
     /// Accounted for and reopened by a restore.
     pub rewound: u64,
+    /// The most that were accounted for in a part of the journal that is lost. They count in `repeated_at_most` too.
+    pub reopened_at_most: u64,
 }

@@ -45,6 +45,7 @@ impl Local for Service {
             Resource::PodMetrics => usage::measure(&self.cluster, &selector.namespace).await,
             Resource::Notes => notes::list(&self.cluster, &selector.namespace).await,
             Resource::Cluster => vec![cluster_info::object(&self.cluster)],
+            Resource::Unspecified => return Err(unknown_resource(selector.resource)),
             other => objects::list(&self.cluster, other, &selector.namespace),
         };
         let json = found.into_iter().map(|object| object.json.to_string()).collect();
@@ -55,6 +56,9 @@ impl Local for Service {
         let selector = request.into_inner();
         if matches!(selector.resource(), Resource::PodMetrics | Resource::Notes | Resource::Cluster) {
             return Err(Status::invalid_argument("this resource can be listed, but not watched"));
+        }
+        if selector.resource() == Resource::Unspecified {
+            return Err(unknown_resource(selector.resource));
         }
         Ok(Response::new(Box::pin(resource_watch::start(self.cluster.clone(), selector, self.closed.clone()))))
     }
@@ -150,4 +154,8 @@ fn refused(error: ApiError) -> Status {
         }
         ApiError::Io(_) => Status::internal(error.to_string()),
     }
+}
+
+fn unknown_resource(number: i32) -> Status {
+    Status::invalid_argument(format!("this cluster has no resource of number {number}; is its flexor older?"))
 }

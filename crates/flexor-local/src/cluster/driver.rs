@@ -1,7 +1,7 @@
 //! The loop of the cluster: waits for a change, lets the controller act on every job, and starts pods.
 //!
 //! Changes are status files that pod supervisors write, supervisors that end, API requests, master proposals, and the
-//! times that the controller asked for. Nothing is polled. What a reconciliation does is `flexor-control`'s.
+//! times that the controller asked for. Nothing but the disk is polled. What a reconciliation does is `flexor-control`'s.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,6 +30,8 @@ const PACING: Pacing =
 const POLL_EVERY: Duration = Duration::from_millis(200);
 /// A pod that the system refused to start is tried again after this.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// The loop runs at least this often; timers cannot wait for centuries.
+const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 3600);
 /// A pod that still runs this long after its grace period is killed.
 const KILL_AFTER_GRACE: Duration = Duration::from_secs(5);
 
@@ -77,6 +79,8 @@ impl Cluster {
             await_end(started, ended.clone());
         }
         let mut drivers = BTreeMap::new();
+        let disk = self.watch_disk();
+        tokio::pin!(disk);
         loop {
             // API requests and interrupts get their share of the thread.
             tokio::task::yield_now().await;
@@ -89,7 +93,7 @@ impl Cluster {
             }
             let timer = async {
                 match outcome.requeue_at {
-                    Some(at) => tokio::time::sleep(at.saturating_sub(now())).await,
+                    Some(at) => tokio::time::sleep(at.saturating_sub(now()).min(LONGEST_SLEEP)).await,
                     None => std::future::pending().await,
                 }
             };
@@ -102,6 +106,7 @@ impl Cluster {
                 }
                 () = self.0.notified.notified() => {}
                 () = timer => {}
+                () = &mut disk => {}
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flexor_control::Executor;
 use flexor_engine::controller::{Action, DesiredPod, Event, ExecutorState, ObservedJob, ObservedPlan, ObservedPod};
-use flexor_model::UnixTime;
+use flexor_model::{Reason, UnixTime};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -21,6 +21,13 @@ impl Executor for Cluster {
 
     fn now(&self) -> UnixTime {
         now()
+    }
+
+    fn reason_of(error: &io::Error) -> Reason {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Reason::StateDirectoryFull,
+            _ => Reason::CreateRefused,
+        }
     }
 
     fn observe<T>(&self, key: &JobKey, view: impl FnOnce(&ObservedJob<'_>) -> T) -> Option<T> {
@@ -97,6 +104,8 @@ impl Executor for Cluster {
         let mut state = self.lock();
         if state.jobs.contains_key(key) {
             state.record_event(key, event.pod, event.cause);
+            drop(state);
+            self.publish();
         }
     }
 

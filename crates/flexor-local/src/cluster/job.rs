@@ -1,10 +1,12 @@
 //! A job of the cluster, with its plans and what the controller has written down: one file each.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use flexor_dialects::{JobCondition, PodCounts, StatusInput, dialect};
 use flexor_engine::Cause;
@@ -68,6 +70,12 @@ pub struct JobRecord {
     /// How its training stands, as its master says.
     #[serde(skip)]
     pub training: Option<TrainingStatus>,
+    /// When its master was heard last.
+    #[serde(skip)]
+    pub master_heard_at: Option<UnixTime>,
+    /// Since when its master does not answer.
+    #[serde(skip)]
+    pub master_silent_since: Option<UnixTime>,
 }
 
 /// Where a pod is.
@@ -167,7 +175,11 @@ impl JobRecord {
     /// Removes it, and the journal of its master.
     pub(super) fn remove(&self, state_dir: &StateDir) -> io::Result<()> {
         let master = state_dir.master(&self.uid.to_string());
-        if master.exists() {
+        if master.join(crate::JOURNAL_REFUSED).exists() {
+            let kept = master.with_extension(super::DAMAGED);
+            tracing::warn!("the journal of {} has lost facts; it is kept in {}", self.key, kept.display());
+            fs::rename(master, kept)?;
+        } else if master.exists() {
             fs::remove_dir_all(master)?;
         }
         match fs::remove_file(state_dir.faults(&self.uid.to_string())) {
@@ -181,22 +193,30 @@ impl JobRecord {
     }
 }
 
-fn file(state_dir: &StateDir, key: &JobKey) -> std::path::PathBuf {
+fn file(state_dir: &StateDir, key: &JobKey) -> PathBuf {
     state_dir.jobs().join(format!("{}.{}.json", key.namespace, key.name))
 }
 
-/// All jobs of a cluster that ran before.
-pub(super) fn read_all(state_dir: &StateDir) -> io::Result<BTreeMap<JobKey, JobRecord>> {
-    let mut jobs = BTreeMap::new();
+/// All jobs of a cluster that ran before, and the files of jobs that cannot be read. One bad file does not keep the others.
+pub(super) fn read_all(state_dir: &StateDir) -> io::Result<(BTreeMap<JobKey, JobRecord>, Vec<PathBuf>)> {
+    let (mut jobs, mut unreadable) = (BTreeMap::new(), Vec::new());
     for entry in fs::read_dir(state_dir.jobs())? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "json") {
-            let record: JobRecord = atomic_file::read(&path)?;
-            jobs.insert(record.key.clone(), record);
-        } else {
+        match path.extension().and_then(OsStr::to_str) {
+            Some("json") => match atomic_file::read::<JobRecord>(&path) {
+                Ok(record) => _ = jobs.insert(record.key.clone(), record),
+                Err(error) => {
+                    tracing::error!(
+                        %error,
+                        "a job cannot be read, so nothing manages its pods; restore its file, or end them with `flexor local down`"
+                    );
+                    unreadable.push(path);
+                }
+            },
+            Some(super::DAMAGED) => {}
             // Half of a file, whose writer was killed.
-            fs::remove_file(path)?;
+            Some(_) | None => fs::remove_file(path)?,
         }
     }
-    Ok(jobs)
+    Ok((jobs, unreadable))
 }

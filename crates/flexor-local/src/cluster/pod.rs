@@ -158,42 +158,28 @@ impl PodRecord {
     }
 }
 
-/// Reads the pods of an earlier process. Folders of pods that were not created completely are removed.
+/// Reads the pods of an earlier process. Folders of pods that were not created completely are removed. A pod whose files
+/// cannot be read is lost; it does not keep the others.
 pub(super) fn read_all(state_dir: &StateDir) -> io::Result<Vec<PodRecord>> {
     let (mut pods, mut lost) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(state_dir.pods())? {
-        let entry = entry?;
-        let uid = entry.file_name().to_string_lossy().into_owned();
+        let uid = entry?.file_name().to_string_lossy().into_owned();
         let folder = state_dir.pod(&uid);
-        match fs::read(folder.path().join("meta.json")) {
-            Ok(bytes) => {
-                let meta: PodMeta = serde_json::from_slice(&bytes).map_err(io::Error::other)?;
-                if !folder.has_plan()? {
-                    pods.push(PodRecord::waiting(meta));
-                    continue;
-                }
-                // A pod whose supervisor has written nothing is created anew under another uid. If that supervisor is
-                // only late, it finds nothing to run.
-                if folder.status()?.is_none() && folder.remove_unless_begun()? {
-                    let pod = PodRecord::waiting(PodMeta { uid: super::uid(), ..meta });
-                    state_dir.pod(&pod.meta.uid).begin()?;
-                    pod.save(state_dir)?;
-                    pods.push(pod);
-                    continue;
-                }
-                let status = folder.status()?;
-                let reported = status.as_ref().map(|status| (status.supervisor, status.phase.is_over()));
-                let supervisor =
-                    reported.map(|(supervisor, _)| supervisor).filter(|supervisor| crate::proc::is_alive(*supervisor));
-                let mut lost_at = None;
-                if let (None, Some((dead, false))) = (supervisor, reported) {
-                    lost.push(dead);
-                    lost_at = Some(now());
-                }
-                pods.push(PodRecord { meta, status, supervisor, lost_at, trouble: None, pending: None, owner: None });
-            }
+        match atomic_file::read::<PodMeta>(&folder.path().join("meta.json")) {
+            Ok(meta) => pods.push(read_one(state_dir, meta, &mut lost)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => folder.remove()?,
-            Err(error) => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, "a pod cannot be read; it is lost, and what runs of it is killed");
+                let reported = folder.status().ok().flatten().map(|status| status.supervisor);
+                let supervisor = reported.or_else(|| crate::proc::supervisor_of(state_dir.path(), &uid));
+                if let Some(supervisor) = supervisor {
+                    if let Some(process) = PodProcess::supervisor(supervisor) {
+                        process.kill();
+                    }
+                    lost.push(supervisor);
+                }
+                folder.remove()?;
+            }
         }
     }
     // The processes of a lost pod live on if no cluster ran when its supervisor died. Another process may have got the
@@ -208,6 +194,57 @@ pub(super) fn read_all(state_dir: &StateDir) -> io::Result<Vec<PodRecord>> {
         state_dir.pod(&pod.meta.uid).remove()?;
     }
     Ok(pods)
+}
+
+/// One of them. The supervisor of a lost pod goes to `lost`.
+fn read_one(state_dir: &StateDir, meta: PodMeta, lost: &mut Vec<(i32, u64)>) -> io::Result<PodRecord> {
+    let folder = state_dir.pod(&meta.uid);
+    if !folder.has_plan()? {
+        return Ok(PodRecord::waiting(meta));
+    }
+    let record = |meta, status, supervisor, lost_at| PodRecord {
+        meta,
+        status,
+        supervisor,
+        lost_at,
+        trouble: None,
+        pending: None,
+        owner: None,
+    };
+    let status = match folder.status() {
+        // A pod whose supervisor has written nothing is created anew under another uid. If that supervisor is only late,
+        // it finds nothing to run.
+        Ok(None) if folder.remove_unless_begun()? => {
+            let pod = PodRecord::waiting(PodMeta { uid: super::uid(), ..meta });
+            state_dir.pod(&pod.meta.uid).begin()?;
+            pod.save(state_dir)?;
+            return Ok(pod);
+        }
+        // The supervisor has written it meanwhile.
+        Ok(None) => folder.status(),
+        status => status,
+    };
+    let status = match status {
+        Ok(status) => status,
+        Err(error) => {
+            let supervisor = crate::proc::supervisor_of(state_dir.path(), &meta.uid);
+            tracing::error!(
+                %error, pod = meta.desired.name,
+                "the status of a pod cannot be read; {}",
+                if supervisor.is_some() { "its supervisor runs, and writes it anew" } else { "the pod is lost" }
+            );
+            let lost_at = supervisor.is_none().then(now);
+            return Ok(record(meta, None, supervisor, lost_at));
+        }
+    };
+    let reported = status.as_ref().map(|status| (status.supervisor, status.phase.is_over()));
+    let supervisor = reported.map(|(supervisor, _)| supervisor).filter(|supervisor| crate::proc::is_alive(*supervisor));
+    let mut lost_at = None;
+    if let (None, Some((dead, false))) = (supervisor, reported) {
+        lost.push(dead);
+        lost_at = Some(now());
+    }
+    Ok(record(meta, status, supervisor, lost_at))
 }
 
 #[cfg(test)]

@@ -110,9 +110,10 @@ fn container(reported: &supervisor::ContainerStatus, to_completion: bool) -> Con
         supervisor::ContainerState::Waiting(reason) => {
             state.waiting = Some(Waiting { reason: Some(reason.clone()), message: None });
         }
-        supervisor::ContainerState::Running { started_at, .. } => {
+        supervisor::ContainerState::Running { started_at, pid, .. } => {
             state.running = Some(Running { started_at: Some(instant(*started_at)) });
-            ready = true;
+            // A supervisor on a full disk cannot write that its program has ended.
+            ready = crate::proc::is_running(*pid);
         }
         supervisor::ContainerState::Terminated { exit_code, reason, message, started_at, finished_at } => {
             state.terminated = Some(Terminated {

@@ -98,6 +98,8 @@ impl Cluster {
                     closed: None,
                     released: BTreeSet::new(),
                     training: None,
+                    master_heard_at: None,
+                    master_silent_since: None,
                 };
                 (ApplyOutcome::Created, record)
             }
@@ -232,7 +234,28 @@ impl Cluster {
         }
         let mut changes = self.changes();
         while !self.lock().jobs.is_empty() && changes.changed().await.is_ok() {}
+        self.end_unmanaged_pods().await;
         self.remove_objects();
+    }
+
+    /// Ends the pods of jobs that cannot be read, and puts the files of these jobs aside.
+    async fn end_unmanaged_pods(&self) {
+        let mut changes = self.changes();
+        let uids: Vec<String> = self.lock().pods.keys().cloned().collect();
+        for uid in uids {
+            if let Err(error) = self.delete_pod(&mut self.lock(), &uid) {
+                tracing::error!(%uid, %error, "a pod cannot be deleted");
+            }
+        }
+        self.notify();
+        while !self.lock().pods.is_empty() && changes.changed().await.is_ok() {}
+        for file in std::mem::take(&mut self.lock().unreadable_jobs) {
+            let aside = file.with_extension(format!("json.{}", super::DAMAGED));
+            match std::fs::rename(&file, &aside) {
+                Ok(()) => tracing::warn!("{} is kept as {}", file.display(), aside.display()),
+                Err(error) => tracing::error!(%error, "{} cannot be renamed", file.display()),
+            }
+        }
     }
 }
 

@@ -46,9 +46,16 @@ impl Objects {
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            let stored: Stored = serde_json::from_slice(&fs::read(&path)?).map_err(io::Error::other)?;
+            let stored: Stored = match atomic_file::read(&path) {
+                Ok(stored) => stored,
+                Err(error) => {
+                    tracing::error!(%error, "an object cannot be read; apply it again");
+                    continue;
+                }
+            };
             let Some(Ok(object)) = Object::read(&stored.manifest) else {
-                return Err(io::Error::other(format!("{} holds no object", path.display())));
+                tracing::error!("{} holds no object; apply it again", path.display());
+                continue;
             };
             objects.insert(StoredObject { object, uid: stored.uid, created_at: stored.created_at });
         }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use flexor_model::expansion::{LARGEST_ENVIRONMENT, LONGEST_TEXT, expand};
 use serde_json::Value;
 use thiserror::Error;
 
-use super::expansion::expand;
 use crate::objects::ObjectKind;
 
 /// What `valueFrom`, `envFrom` and volumes of files take their values from.
@@ -28,6 +28,10 @@ pub enum EnvError {
     /// No pod has such a field, and no object can bring it.
     #[error("variable {variable} refers to {what}, which no pod has")]
     Unknown { variable: String, what: String },
+    #[error("variable {variable} has more than {LONGEST_TEXT} bytes, the most that a program can be given")]
+    TooLong { variable: String },
+    #[error("with variable {variable} all variables have more than {LARGEST_ENVIRONMENT} bytes together")]
+    TooMany { variable: String },
 }
 
 /// The variables of `container`. Those of `base` are overwritten by its own.
@@ -41,17 +45,28 @@ pub fn of_container(
     sources: &dyn ValueSources,
 ) -> Result<BTreeMap<String, String>, EnvError> {
     let mut variables = base;
+    let mut size = 0;
     for source in list(&container["envFrom"]) {
         variables.extend(all_of(source, sources)?);
     }
     for variable in list(&container["env"]) {
         let Some(name) = variable["name"].as_str() else { continue };
         let value = match (variable["value"].as_str(), &variable["valueFrom"]) {
-            (Some(text), _) => Some(expand(text, |name| variables.get(name).cloned())),
+            (Some(text), _) => {
+                let expanded = expand(text, |name| variables.get(name).map(String::as_str));
+                Some(expanded.map_err(|_| EnvError::TooLong { variable: name.to_owned() })?)
+            }
             (None, Value::Object(_)) => one_of(name, container, &variable["valueFrom"], sources)?,
             (None, _) => Some(String::new()),
         };
         if let Some(value) = value {
+            if name.len() + value.len() >= LONGEST_TEXT {
+                return Err(EnvError::TooLong { variable: name.to_owned() });
+            }
+            size += value.len();
+            if size > LARGEST_ENVIRONMENT {
+                return Err(EnvError::TooMany { variable: name.to_owned() });
+            }
             variables.insert(name.to_owned(), value);
         }
     }

@@ -9,12 +9,12 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flexor_model::Quantity;
+use flexor_model::expansion::{TooLong, expand};
+use flexor_model::{LONGEST_SECONDS, Quantity};
 use serde_json::Value;
 use thiserror::Error;
 
 use super::environment::{self, EnvError, ValueSources};
-use super::expansion::expand;
 use super::plan::{ContainerPlan, PodPlan, RestartPolicy};
 use super::volumes::{self, VolumeContext, VolumeError};
 use crate::objects::ObjectKind;
@@ -53,6 +53,8 @@ pub enum InterpretError {
     /// On Kubernetes the image would say what to run.
     #[error("container {container} has no command; images are not looked at here, so write what it runs")]
     NoCommand { container: String },
+    #[error("container {container}: an argument {}", TooLong)]
+    LongArgument { container: String },
     #[error("container {container}: {source}")]
     Environment { container: String, source: EnvError },
     #[error("container {container}: {source}")]
@@ -63,7 +65,7 @@ impl InterpretError {
     /// Whether a missing object causes it, so that the pod may run once that object exists.
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::NoCommand { .. } => false,
+            Self::NoCommand { .. } | Self::LongArgument { .. } => false,
             Self::Environment { source, .. } => matches!(source, EnvError::Missing { .. }),
             Self::Volume { source, .. } => matches!(source, VolumeError::Missing { .. }),
         }
@@ -72,7 +74,8 @@ impl InterpretError {
 
 /// How long a rendered Pod may take to end.
 pub fn grace(pod: &Value) -> Duration {
-    pod["spec"]["terminationGracePeriodSeconds"].as_u64().map_or(DEFAULT_GRACE, Duration::from_secs)
+    let seconds = pod["spec"]["terminationGracePeriodSeconds"].as_u64();
+    seconds.map_or(DEFAULT_GRACE, |seconds| Duration::from_secs(seconds.min(LONGEST_SECONDS)))
 }
 
 /// The plan of a rendered Pod for its supervisor.
@@ -113,7 +116,9 @@ impl Interpreter<'_> {
         let name = text(&container["name"]).to_owned();
         let env = self.env(&name, container)?;
         let words = list(&container["command"]).iter().chain(list(&container["args"])).filter_map(Value::as_str);
-        let mut command: Vec<String> = words.map(|word| expand(word, |name| env.get(name).cloned())).collect();
+        let expanded = words.map(|word| expand(word, |name| env.get(name).map(String::as_str)));
+        let expanded: Result<Vec<String>, TooLong> = expanded.collect();
+        let mut command = expanded.map_err(|_| InterpretError::LongArgument { container: name.clone() })?;
         if list(&container["command"]).is_empty() {
             return Err(InterpretError::NoCommand { container: name });
         }

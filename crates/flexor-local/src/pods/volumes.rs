@@ -8,12 +8,12 @@ mod files;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use flexor_model::expansion::expand;
 use serde_json::Value;
 use thiserror::Error;
 
 use self::files::Origin;
 use super::environment::ValueSources;
-use super::expansion::expand;
 use super::plan::{HostPathType, MountPlan, VolumePlan};
 
 /// Advice for volumes that need a network file system.
@@ -88,7 +88,8 @@ fn one(mount: &Value, env: &BTreeMap<String, String>, context: &VolumeContext<'_
     };
     let sub_path = match (mount["subPath"].as_str(), mount["subPathExpr"].as_str()) {
         (Some(path), _) => path.to_owned(),
-        (None, Some(pattern)) => expand(pattern, |name| env.get(name).cloned()),
+        (None, Some(pattern)) => expand(pattern, |name| env.get(name).map(String::as_str))
+            .map_err(|error| impossible(mount, format!("subPathExpr {error}")))?,
         (None, None) => String::new(),
     };
     if !is_inside(&sub_path) {

@@ -6,6 +6,14 @@ use std::sync::Arc;
 
 use flexor_model::{Generation, JobUid};
 
+/// What an operator can do about facts that cannot be read.
+fn advice(first: &str) -> String {
+    format!(
+        "{first}, or start the master with --accept-journal-loss (a laptop: `flexor run --resume \
+         --accept-journal-loss`), which counts what is open again and keeps what is left of the file as .damaged"
+    )
+}
+
 /// Why a journal cannot be opened, or does not accept or store a fact.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JournalError {
@@ -28,17 +36,25 @@ pub enum JournalError {
         found: u32,
         known: u32,
     },
-    /// The header or snapshot of a segment is unreadable, though it was once complete.
+    /// A record of a segment is unreadable, though acknowledged facts follow it.
     #[error(
-        "{} is damaged at byte {offset}, before its snapshot ends; restore it from a backup, or move the folder away to \
-         start the job afresh",
-        path.display()
+        "{} is damaged at byte {offset}: {}; {}",
+        path.display(),
+        if *everything { "its snapshot cannot be read".to_owned() } else { format!("{facts_behind} good facts behind it would be forgotten") },
+        advice("restore the file from a backup"),
     )]
     Damaged {
         path: PathBuf,
         /// Where the first unreadable record begins.
         offset: u64,
+        /// Facts behind the damage, as far as they were found.
+        facts_behind: usize,
+        /// Nothing before the damage can be used either.
+        everything: bool,
     },
+    /// A master has begun this segment, and now it is missing or holds no snapshot.
+    #[error("{} is missing or cut, though a master has begun it and acknowledged facts; {}", path.display(), advice("restore it from a backup"))]
+    Missing { path: PathBuf },
     /// A decision contradicts the journal; this process must end.
     #[error(
         "a decision contradicts the journal: {0}; this master must end, and the next one continues from the journal"
@@ -74,10 +90,17 @@ impl JournalError {
             | Self::WrongJob { .. }
             | Self::NewerFormat { .. }
             | Self::Damaged { .. }
+            | Self::Missing { .. }
             | Self::Full { .. }
             | Self::Backlog { .. }
             | Self::TooLarge { .. } => false,
         }
+    }
+
+    /// Whether acknowledged facts are lost, so that an operator has to decide.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Missing { .. })
     }
 
     /// Whether the disk is full or over quota.
@@ -91,6 +114,7 @@ impl JournalError {
             Self::WrongJob { .. }
             | Self::NewerFormat { .. }
             | Self::Damaged { .. }
+            | Self::Missing { .. }
             | Self::Superseded { .. }
             | Self::Removed { .. }
             | Self::TooLarge { .. }

@@ -15,7 +15,7 @@ pub(super) enum Kind {
 pub(super) const MAX_PAYLOAD: usize = u32::MAX as usize - 1;
 
 const PREFIX: usize = 8;
-/// How many bytes [`any_in`] checksums at most; bounds the time for made-up bytes.
+/// How many bytes [`search`] checksums in vain at most; bounds the time for made-up bytes.
 const SEARCH_BYTES: usize = 64 << 20;
 
 /// The size of a record with this payload.
@@ -50,18 +50,46 @@ pub(super) fn take(bytes: &[u8]) -> Option<(Kind, &[u8])> {
     (computed.finalize() == u32::from_le_bytes(*crc)).then_some((kind, payload))
 }
 
-/// Whether a valid record begins anywhere in `bytes`, as far as a bounded search finds.
-pub(super) fn any_in(bytes: &[u8]) -> bool {
-    let mut left = SEARCH_BYTES;
-    for start in 0..bytes.len() {
-        let Some((_, payload)) = outline(&bytes[start..]) else { continue };
-        let Some(rest) = left.checked_sub(payload.len()) else { return false };
-        left = rest;
-        if take(&bytes[start..]).is_some() {
-            return true;
+/// The records behind a bad one.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Behind<'a> {
+    pub(super) records: Vec<(Kind, &'a [u8])>,
+    /// The search stopped at its bound: more records may follow.
+    pub(super) given_up: bool,
+}
+
+impl Behind<'_> {
+    pub(super) fn may_hold_records(&self) -> bool {
+        self.given_up || !self.records.is_empty()
+    }
+}
+
+/// The valid records that begin anywhere in `bytes`, as far as a bounded search finds.
+pub(super) fn search(bytes: &[u8]) -> Behind<'_> {
+    let mut behind = Behind::default();
+    let (mut start, mut left) = (0, SEARCH_BYTES);
+    while start < bytes.len() {
+        let rest = &bytes[start..];
+        start += 1;
+        let Some((_, payload)) = outline(rest) else { continue };
+        if let Some(found) = take(rest) {
+            behind.records.push(found);
+            start += size(payload) - 1;
+            continue;
+        }
+        match left.checked_sub(payload.len()) {
+            Some(less) => left = less,
+            None => return Behind { given_up: true, ..behind },
         }
     }
-    false
+    behind
+}
+
+/// Whether the bytes can be one record at most: its length reaches the end, or there is no room for a length.
+pub(super) fn is_one_at_most(bytes: &[u8]) -> bool {
+    bytes
+        .first_chunk::<4>()
+        .is_none_or(|length| PREFIX as u64 + u64::from(u32::from_le_bytes(*length)) >= bytes.len() as u64)
 }
 
 /// The record at the start of `bytes`, without a check of its checksum.
@@ -103,16 +131,19 @@ mod tests {
 
     #[test]
     fn zeros_hold_no_record() {
-        assert!(!any_in(&[0; 4096]));
+        assert_eq!(search(&[0; 4096]), Behind::default());
     }
 
     #[test]
     fn the_search_finds_a_record_behind_rubbish_and_gives_up_on_made_up_lengths() {
         let mut bytes = vec![0xAB; 100];
         put(&mut bytes, Kind::Fact, b"");
-        assert!(any_in(&bytes));
+        bytes.push(0xAB);
+        put(&mut bytes, Kind::Fact, b"second");
+        assert_eq!(search(&bytes).records, [(Kind::Fact, &b""[..]), (Kind::Fact, b"second")]);
         // Every ninth byte pretends to begin a record that reaches almost to the end.
         let pretender: Vec<u8> = (0..1 << 20).map(|at| [0, 0, 8, 0, 0, 0, 0, 0, 1][at % 9]).collect();
-        assert!(!any_in(&pretender));
+        let found = search(&pretender);
+        assert!(found.given_up && found.records.is_empty() && found.may_hold_records());
     }
 }

@@ -13,7 +13,7 @@ use flexor_model::{Generation, JobUid};
 use super::committer::{self, Committer};
 use super::folder::{self, StateFolder};
 use super::record::{self, Kind};
-use super::segment::{FORMAT, Header, Segment, Unreadable};
+use super::segment::{BadTail, FORMAT, Header, Segment, Unreadable};
 use super::segment_file::{Disk, SegmentFile};
 use super::tail::Tail;
 use super::{Journal, JournalError};
@@ -36,16 +36,41 @@ pub struct Recovered {
     pub cut: Option<Cut>,
 }
 
-/// The unreadable tail of a segment; after a crash, the write in progress.
+/// What a master does with a journal that has lost acknowledged facts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LossPolicy {
+    /// It does not start.
+    #[default]
+    Refuse,
+    /// It continues from what can be read, and keeps the damaged segment.
+    Accept,
+}
+
+/// The part of the journal that was not read: after a crash, the write in progress; else damage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
+    /// The segment. [`Recovery::begin`] keeps it under [`Cut::kept_as`].
     pub file: PathBuf,
     /// The start of the first bad record.
     pub offset: u64,
     /// From there to the end of the file.
     pub bytes: u64,
-    /// Valid records follow the bad one, after a power cut or on a damaged disk. They were not read.
-    pub records_follow: bool,
+    /// Acknowledged facts are lost for certain: valid records follow the bad one, or the snapshot is unreadable.
+    pub is_damage: bool,
+    /// No snapshot could be read, so nothing of the segment was.
+    pub everything: bool,
+    /// Facts that were found behind the bad record. They were not replayed.
+    pub facts_behind: Vec<Vec<u8>>,
+    /// The bad part may hold more than one record.
+    pub may_hold_several: bool,
+}
+
+impl Cut {
+    /// Where the segment is kept; none if there is no file.
+    #[must_use]
+    pub fn kept_as(&self) -> Option<PathBuf> {
+        (!self.everything || self.bytes > 0).then(|| StateFolder::damaged_segment(&self.file))
+    }
 }
 
 /// A claimed folder and its content.
@@ -60,7 +85,12 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    pub(super) fn open(path: &Path, job: &JobUid, faults: &Faults, clock: &Clock) -> Result<Self, JournalError> {
+    pub(super) fn open(
+        path: &Path,
+        job: &JobUid,
+        policy: LossPolicy,
+        (faults, clock): (&Faults, &Clock),
+    ) -> Result<Self, JournalError> {
         let folder = StateFolder::at(path)?;
         // Checked before anything is changed: the folder of another job stays as it is.
         for generation in folder.generations()? {
@@ -73,8 +103,14 @@ impl Recovery {
         let own = claim.folder.segment(claim.generation);
         file.write_at(&header.to_bytes(), 0).and_then(|()| file.sync()).map_err(JournalError::full(&own))?;
         claim.folder.sync()?;
-        let recovered = read_older(&claim, job)?;
+        let recovered = read_older(&claim.folder, claim.generation, job, policy)?;
         Ok(Self { recovered, claim, header, file, disk, clock: clock.clone() })
+    }
+
+    /// Reads what a master of `job` would read, changes nothing, and fails where such a master would refuse to start.
+    pub(super) fn check(path: &Path, job: &JobUid) -> Result<(), JournalError> {
+        let Some(folder) = StateFolder::existing(path) else { return Ok(()) };
+        read_older(&folder, Generation(u64::MAX), job, LossPolicy::Refuse).map(|_| ())
     }
 
     /// Makes the takeover final. When this returns, `snapshot` is durable, older segments are gone, and every older
@@ -82,7 +118,7 @@ impl Recovery {
     ///
     /// `snapshot` is the state after everything in [`Recovered`].
     pub fn begin(self, snapshot: &[u8]) -> Result<Journal, JournalError> {
-        let Self { mut claim, header, file, disk, clock, .. } = self;
+        let Self { mut claim, header, file, disk, clock, recovered } = self;
         if snapshot.len() > record::MAX_PAYLOAD {
             return Err(JournalError::TooLarge { bytes: snapshot.len() });
         }
@@ -92,7 +128,11 @@ impl Recovery {
         record::put(&mut bytes, Kind::Snapshot, snapshot);
         file.write_at(&bytes, header_end).and_then(|()| file.sync()).map_err(JournalError::full(&own))?;
         claim.folder.fence(claim.generation)?;
+        if let Some((damaged, kept)) = recovered.cut.and_then(|cut| Some((cut.file.clone(), cut.kept_as()?))) {
+            fs::rename(&damaged, &kept).map_err(JournalError::unusable("keep as evidence", &damaged))?;
+        }
         claim.kept = true;
+        claim.folder.note_begun(claim.generation);
         claim.folder.remove_older_than(claim.generation);
         let tail = Tail::new(file, header_end + bytes.len() as u64);
         let committer = Arc::new(Committer::new(claim.folder.clone(), header, disk, clock, tail));
@@ -152,34 +192,84 @@ fn newer_format(path: &Path, found: u32) -> JournalError {
     JournalError::NewerFormat { path: path.to_owned(), found, known: FORMAT }
 }
 
-/// The newest segment below the claim with a complete snapshot. A segment without one held nothing that was
-/// acknowledged.
-fn read_older(claim: &Claim, job: &JobUid) -> Result<Recovered, JournalError> {
-    let Claim { folder, generation, .. } = claim;
-    let older = folder.generations()?.into_iter().rev().filter(|older| older < generation);
-    for path in older.map(|older| folder.segment(older)) {
+/// Reads the newest segment below the claim with a complete snapshot. A segment without one held nothing that was
+/// acknowledged, unless its generation has begun.
+fn read_older(
+    folder: &StateFolder,
+    generation: Generation,
+    job: &JobUid,
+    policy: LossPolicy,
+) -> Result<Recovered, JournalError> {
+    let begun = folder.begun()?;
+    let older = folder.generations()?.into_iter().rev().filter(|older| *older < generation);
+    for older in older {
+        let path = folder.segment(older);
         let bytes = match fs::read(&path) {
             // Another master removed its claim. A master that removed more has superseded this one, which `begin`
             // detects.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             read => read.map_err(JournalError::unusable("read", &path))?,
         };
-        let segment = match Segment::read(&bytes) {
-            Ok(segment) => segment,
-            Err(Unreadable::Unfinished) => continue,
+        let has_begun = begun == Some(older);
+        match Segment::read(&bytes) {
+            Ok(Segment { header, snapshot: Some(snapshot), facts, bad_tail }) => {
+                check_job(&path, &header, job)?;
+                if begun.is_some_and(|begun| older < begun) {
+                    break;
+                }
+                let cut = bad_tail.map(|tail| cut_of(path, tail));
+                if let Some(Cut { file, offset, facts_behind, is_damage: true, .. }) = &cut
+                    && policy == LossPolicy::Refuse
+                {
+                    let (path, facts_behind) = (file.clone(), facts_behind.len());
+                    return Err(JournalError::Damaged { path, offset: *offset, facts_behind, everything: false });
+                }
+                return Ok(Recovered { generation, snapshot: Some(snapshot), facts, cut });
+            }
+            Ok(Segment { header, snapshot: None, .. }) => check_job(&path, &header, job)?,
+            Err(Unreadable::Unfinished) => {}
             Err(Unreadable::NewerFormat(found)) => return Err(newer_format(&path, found)),
-            Err(Unreadable::Damaged { offset }) => return Err(JournalError::Damaged { path, offset }),
-        };
-        check_job(&path, &segment.header, job)?;
-        if segment.snapshot.is_some() {
-            let cut = segment.bad_tail.map(|tail| Cut {
-                file: path,
-                offset: tail.offset,
-                bytes: tail.bytes,
-                records_follow: tail.records_follow,
-            });
-            return Ok(Recovered { generation: *generation, snapshot: segment.snapshot, facts: segment.facts, cut });
+            Err(Unreadable::Damaged { offset }) => {
+                return everything_lost(generation, path, (offset, bytes.len() as u64), policy);
+            }
+        }
+        if has_begun {
+            return match policy {
+                LossPolicy::Refuse => Err(JournalError::Missing { path }),
+                LossPolicy::Accept => everything_lost(generation, path, (0, bytes.len() as u64), policy),
+            };
         }
     }
-    Ok(Recovered { generation: *generation, snapshot: None, facts: Vec::new(), cut: None })
+    match begun {
+        None => Ok(Recovered { generation, snapshot: None, facts: Vec::new(), cut: None }),
+        Some(begun) if policy == LossPolicy::Refuse => Err(JournalError::Missing { path: folder.segment(begun) }),
+        Some(begun) => everything_lost(generation, folder.segment(begun), (0, 0), policy),
+    }
+}
+
+fn cut_of(file: PathBuf, tail: BadTail) -> Cut {
+    let BadTail { offset, bytes, records_follow: is_damage, facts_behind, may_hold_several } = tail;
+    Cut { file, offset, bytes, is_damage, everything: false, facts_behind, may_hold_several }
+}
+
+/// A segment of `bytes` bytes whose snapshot cannot be read; 0 if the file is missing.
+fn everything_lost(
+    generation: Generation,
+    path: PathBuf,
+    (offset, bytes): (u64, u64),
+    policy: LossPolicy,
+) -> Result<Recovered, JournalError> {
+    if policy == LossPolicy::Refuse {
+        return Err(JournalError::Damaged { path, offset, facts_behind: 0, everything: true });
+    }
+    let cut = Cut {
+        file: path,
+        offset,
+        bytes,
+        is_damage: true,
+        everything: true,
+        facts_behind: Vec::new(),
+        may_hold_several: true,
+    };
+    Ok(Recovered { generation, snapshot: None, facts: Vec::new(), cut: Some(cut) })
 }

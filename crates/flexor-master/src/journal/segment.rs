@@ -35,14 +35,19 @@ pub struct Segment {
 }
 
 /// The unreadable tail of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadTail {
     /// The start of the first bad record.
     pub offset: u64,
     /// From there to the end of the file.
     pub bytes: u64,
-    /// Valid records follow the bad one. After a power cut that happens to facts that were never acknowledged.
+    /// Valid records follow the bad one, or so many bytes look like records that the search was given up. The segment
+    /// was damaged after it was written; a killed process leaves nothing behind a torn record.
     pub records_follow: bool,
+    /// The facts behind the bad record that a bounded search found. They are not part of the prefix.
+    pub facts_behind: Vec<Vec<u8>>,
+    /// The unreadable part may hold more than one record.
+    pub may_hold_several: bool,
 }
 
 /// Why nothing of a segment can be read.
@@ -60,7 +65,8 @@ impl Segment {
     /// Reads the bytes of a segment file.
     pub fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
         let Some((format, header, records)) = Header::take(bytes) else {
-            return Err(if record::any_in(bytes) { Unreadable::Damaged { offset: 0 } } else { Unreadable::Unfinished });
+            let was_written = record::search(bytes).may_hold_records();
+            return Err(if was_written { Unreadable::Damaged { offset: 0 } } else { Unreadable::Unfinished });
         };
         if format > FORMAT {
             return Err(Unreadable::NewerFormat(format));
@@ -78,11 +84,19 @@ impl Segment {
         }
         if !rest.is_empty() {
             let offset = (bytes.len() - rest.len()) as u64;
-            let records_follow = record::any_in(rest);
+            let behind = record::search(rest);
+            let records_follow = behind.may_hold_records();
             if segment.snapshot.is_none() && records_follow {
                 return Err(Unreadable::Damaged { offset });
             }
-            segment.bad_tail = Some(BadTail { offset, bytes: rest.len() as u64, records_follow });
+            let facts = behind.records.iter().filter(|(kind, _)| *kind == Kind::Fact);
+            segment.bad_tail = Some(BadTail {
+                offset,
+                bytes: rest.len() as u64,
+                records_follow,
+                facts_behind: facts.map(|(_, payload)| payload.to_vec()).collect(),
+                may_hold_several: !record::is_one_at_most(rest),
+            });
         }
         Ok(segment)
     }

@@ -3,6 +3,7 @@
 mod commits;
 mod compactions;
 mod corpus;
+mod damage;
 mod full_disk;
 mod histories;
 mod prefixes;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use flexor_model::JobUid;
 
-use super::{Health, Journal, JournalError, Lsn, Recovered, Recovery};
+use super::{Health, Journal, JournalError, LossPolicy, Lsn, Recovered, Recovery};
 use crate::clock::Clock;
 use crate::faults::{ActiveFaults, DiskError, Faults};
 
@@ -42,7 +43,11 @@ impl Machine {
     }
 
     fn open(&self) -> Result<Recovery, JournalError> {
-        Journal::open(&self.state, &job(), &self.faults, &self.clock)
+        self.open_with(LossPolicy::Refuse)
+    }
+
+    fn open_with(&self, policy: LossPolicy) -> Result<Recovery, JournalError> {
+        Journal::open(&self.state, &job(), policy, (&self.faults, &self.clock))
     }
 
     /// Takes over with the recovered state.
@@ -69,14 +74,21 @@ impl Machine {
         self.faults.set(ActiveFaults { fsync_delay_ms, ..self.faults.active() });
     }
 
+    /// The note of the last generation that has begun.
+    fn begun(&self) -> PathBuf {
+        self.state.join("journal-begun")
+    }
+
     /// The only segment.
     fn segment(&self) -> PathBuf {
         let [segment] = <[PathBuf; 1]>::try_from(self.files()).unwrap();
         segment
     }
 
+    /// All files but the note of the last generation that has begun.
     fn files(&self) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = self.state.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|file| *file != self.begun());
         files.sort();
         files
     }

@@ -7,6 +7,9 @@ use super::*;
 use crate::data::{AcknowledgedBatches, JournaledData};
 use crate::faults::{ActiveFaults, DiskError, Faults};
 
+/// A model without parameters.
+const MODEL: &str = r#"{"variables":[],"tables":[],"optimizer":{"kind":"sgd","learningRate":0.1},"seed":1}"#;
+
 /// Servers of a job with checkpoints.
 fn servers(journal: &Arc<Journal>, clock: &Clock, refused: &watch::Sender<Option<JournalError>>) -> Servers {
     servers_with_interval(Duration::from_secs(60), journal, clock, refused)
@@ -52,7 +55,13 @@ impl ServersOnDisk {
     fn new() -> Self {
         let (folder, faults) = (tempfile::tempdir().unwrap(), Faults::settable());
         let clock = Clock::start(faults.clone());
-        let recovery = Journal::open(&folder.path().join("state"), &"uid-1".into(), &faults, &clock).unwrap();
+        let recovery = Journal::open(
+            &folder.path().join("state"),
+            &"uid-1".into(),
+            crate::journal::LossPolicy::Refuse,
+            (&faults, &clock),
+        )
+        .unwrap();
         let journal = Arc::new(recovery.begin(&[]).unwrap());
         let servers = servers(&journal, &clock, &watch::Sender::new(None));
         Self { servers, faults, _folder: folder }
@@ -95,12 +104,12 @@ async fn checkpoints_found_on_a_full_disk_are_recorded_once_it_has_room() {
         Reason::JournalFull,
         "the server has to report again"
     );
-    let declared = tokio::time::timeout(Duration::from_millis(50), servers.declare("{}")).await;
+    let declared = tokio::time::timeout(Duration::from_millis(50), servers.declare(MODEL)).await;
     assert!(declared.is_err(), "the declaration waits");
 
     full.free_disk().await;
     servers.record_found_checkpoints(&found).unwrap();
-    servers.declare("{}").await.unwrap();
+    servers.declare(MODEL).await.unwrap();
     let state = servers.lock();
     assert_eq!(state.members.checkpoints().last().map(|latest| latest.number), Some(3));
     let status = servers.checkpoint_status(&state).unwrap();
@@ -135,7 +144,7 @@ async fn the_first_checkpoint_listing_holds_for_data_and_parameters() {
     servers.record_found_checkpoints(&wire::CheckpointsFound::default()).unwrap();
     let other = wire::CheckpointsFound { latest: Some(1), ledger: "nonsense".to_owned(), ..Default::default() };
     servers.record_found_checkpoints(&other).unwrap();
-    servers.declare("{}").await.unwrap();
+    servers.declare(MODEL).await.unwrap();
     assert!(servers.with_members(|members| members.checkpoints().is_empty()));
 }
 
@@ -145,7 +154,7 @@ async fn a_checkpoint_of_another_job_is_refused_for_good() {
     let found = wire::CheckpointsFound { latest: Some(1), ledger: "nonsense".to_owned(), ..Default::default() };
     servers.record_found_checkpoints(&found).unwrap();
     servers.record_found_checkpoints(&wire::CheckpointsFound::default()).unwrap();
-    let refused = servers.declare("{}").await.unwrap_err();
+    let refused = servers.declare(MODEL).await.unwrap_err();
     assert!(refused.message.contains("checkpoint 1 does not fit this job"), "{refused}");
 }
 
@@ -177,7 +186,7 @@ async fn the_final_checkpoint_is_due_until_complete_and_again_when_damaged() {
     let (data, zero) = (&servers.0.data, ServerId::new("ps-0", 1));
     data.register(DatasetSpec::new("d", 20, 10).unwrap()).await.unwrap();
     servers.record_found_checkpoints(&wire::CheckpointsFound::default()).unwrap();
-    servers.declare("{}").await.unwrap();
+    servers.declare(MODEL).await.unwrap();
     servers.observe(1, &["ps-0"], &[]).unwrap();
     servers.open_session(&zero, "here:1").unwrap();
     let report = |number, result| {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use flexor_engine::Cause;
 use flexor_engine::ledger::{
-    Batches, ClientKind, DatasetError, DatasetSpec, GrantId, LeaseOutcome, LeaseRequest, Order, StepSpec, WorkerEnd,
-    WorkerId,
+    Batches, ClientKind, DatasetSpec, GrantId, LeaseOutcome, LeaseRequest, Order, StepSpec, WorkerEnd, WorkerId,
 };
 use flexor_model::{Reason, Round};
 use flexor_wire::master::v1 as wire;
@@ -17,7 +16,7 @@ use crate::data::{AcknowledgedBatches, RecordsOfBatch};
 use crate::job::Job;
 
 pub(super) async fn register(job: &Job, dataset: wire::Dataset) -> Result<Answer, wire::Refusal> {
-    let spec = spec_of(dataset).map_err(|error| refusal(&Cause::new(Reason::InvalidValue, error.to_string())))?;
+    let spec = spec_of(dataset).map_err(|cause| refusal(&cause))?;
     job.data().register(spec).await.map_err(|cause| refusal(&cause))?;
     Ok(Answer::Done(wire::Done {}))
 }
@@ -142,14 +141,20 @@ fn acknowledged_of(done: &wire::LeasedBatches) -> AcknowledgedBatches {
     AcknowledgedBatches { grant, batches, skipped_records: done.skipped_records, step: done.step }
 }
 
-fn spec_of(dataset: wire::Dataset) -> Result<DatasetSpec, DatasetError> {
+fn spec_of(dataset: wire::Dataset) -> Result<DatasetSpec, Cause> {
     use wire::dataset::Order as WireOrder;
-    let order = match dataset.order() {
-        WireOrder::Sequential => Order::Sequential,
-        WireOrder::ShuffledBatches => Order::ShuffledBatches { seed: dataset.seed },
-        WireOrder::ShuffledRecords => Order::ShuffledRecords { seed: dataset.seed },
+    let order = match WireOrder::try_from(dataset.order) {
+        Ok(WireOrder::Sequential) => Order::Sequential,
+        Ok(WireOrder::ShuffledBatches) => Order::ShuffledBatches { seed: dataset.seed },
+        Ok(WireOrder::ShuffledRecords) => Order::ShuffledRecords { seed: dataset.seed },
+        Err(_) => {
+            let detail =
+                format!("dataset {} has the order {}, which this master does not know", dataset.name, dataset.order);
+            return Err(Cause::new(Reason::ProtocolViolation, detail));
+        }
     };
-    let spec = DatasetSpec::new(dataset.name, dataset.records, dataset.batch)?;
+    let spec = DatasetSpec::new(dataset.name, dataset.records, dataset.batch);
+    let spec = spec.map_err(|error| Cause::new(Reason::InvalidValue, error.to_string()))?;
     let steps = dataset.step_batches.and_then(NonZeroU64::new);
     let steps = steps.map(|batches| StepSpec { batches, ahead: dataset.steps_ahead });
     Ok(spec.with_epochs(dataset.epochs).with_order(order).with_steps(steps))

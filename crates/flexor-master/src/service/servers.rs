@@ -172,7 +172,7 @@ impl Session {
             wire::from_server::Message::Hello(_) | wire::from_server::Message::RequestSteps(_) => Ok(()),
             wire::from_server::Message::Sync(report) => {
                 let (partition, sync_id) = (Partition(report.partition), report.sync_id);
-                match report.state() {
+                match wire::sync_report::State::try_from(report.state).unwrap_or_default() {
                     wire::sync_report::State::Syncing => servers.apply_report(|members, now, _| {
                         members.record_sync_progress(server, partition, sync_id, now);
                     }),
@@ -189,7 +189,10 @@ impl Session {
                             members.abort_sync(server, partition, sync_id, now, facts);
                         })
                     }
-                    wire::sync_report::State::Unspecified => Ok(()),
+                    wire::sync_report::State::Unspecified => {
+                        let detail = format!("a report of a sync has the state {}, which no sync has", report.state);
+                        Err(Cause::new(Reason::ProtocolViolation, detail))
+                    }
                 }
             }
             wire::from_server::Message::Unreachable(report) => servers.apply_report(|members, now, facts| {

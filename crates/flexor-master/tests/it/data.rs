@@ -59,6 +59,17 @@ async fn totals(serving: &Serving) -> Value {
 }
 
 #[tokio::test]
+async fn an_order_that_the_master_does_not_know_is_refused_and_not_taken_as_sequential() {
+    let serving = Serving::start(1, 1).await;
+    let mut worker = Node::connect(&serving, "w", 1).await;
+    let answer = worker.ask(Op::Register(wire::Dataset { order: 77, ..of_records(45) })).await;
+    let text = format!("{answer:?}");
+    assert!(text.contains("ProtocolViolation") && text.contains("the order 77"), "{text}");
+    // The true dataset is taken afterwards.
+    assert!(matches!(worker.ask(dataset(45)).await, Answer::Done(_)));
+}
+
+#[tokio::test]
 async fn a_worker_processes_a_dataset_over_a_session() {
     let serving = Serving::start(1, 1).await;
     let mut worker = Node::connect(&serving, "w", 1).await;

@@ -15,6 +15,15 @@ use tonic::Streaming;
 
 use crate::serving::{Node, Serving};
 
+/// A variable of 2^96 elements.
+const HUGE_MODEL: &str = r#"{"variables":[{"name":"w","shape":[4294967296,4294967296,4294967296],"init":"zeros"}],
+    "tables":[],"optimizer":{"kind":"sgd","learningRate":0.1},"seed":1}"#;
+
+/// A model without parameters.
+fn model(seed: u64) -> String {
+    format!(r#"{{"variables":[],"tables":[],"optimizer":{{"kind":"sgd","learningRate":0.1}},"seed":{seed}}}"#)
+}
+
 /// A server that does at once what it is told.
 struct FakeServer {
     reports: mpsc::Sender<wire::FromServer>,
@@ -107,7 +116,7 @@ async fn saving(state: Option<&Path>) -> (Serving, FakeServer) {
     let found = wire::CheckpointsFound::default();
     server.reports.send(wire::FromServer { message: Some(Message::CheckpointsFound(found)) }).await.unwrap();
     let mut client = PsMembershipClient::new(serving.channel().await);
-    client.declare_model(wire::DeclareModelRequest { model: "{}".to_owned() }).await.unwrap();
+    client.declare_model(wire::DeclareModelRequest { model: model(1) }).await.unwrap();
     (serving, server)
 }
 
@@ -165,8 +174,13 @@ async fn clients_are_told_the_map_and_the_model_and_another_model_is_refused() {
     let mut client = PsMembershipClient::new(serving.channel().await);
     let mut maps = client.watch_partition_map(wire::WatchPartitionMapRequest {}).await.unwrap().into_inner();
     assert_eq!(maps.message().await.unwrap().unwrap().epoch, 0);
-    client.declare_model(wire::DeclareModelRequest { model: "{\"a\":1}".to_owned() }).await.unwrap();
-    let refused = client.declare_model(wire::DeclareModelRequest { model: "{\"a\":2}".to_owned() }).await.unwrap_err();
+    for wrong in ["[".to_owned(), "[".repeat(100_000), "{}".to_owned(), HUGE_MODEL.to_owned()] {
+        let refused = client.declare_model(wire::DeclareModelRequest { model: wrong }).await.unwrap_err();
+        assert!(refused.message().contains("ModelInvalid"), "{refused}");
+    }
+    // Nothing of it became the job's model.
+    client.declare_model(wire::DeclareModelRequest { model: model(1) }).await.unwrap();
+    let refused = client.declare_model(wire::DeclareModelRequest { model: model(2) }).await.unwrap_err();
     assert!(refused.message().contains("ModelDiffers"), "{refused}");
     // Without a controller those who come are all.
     let _server = FakeServer::come(&serving, "ps-0", 1).await;

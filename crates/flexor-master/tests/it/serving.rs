@@ -61,6 +61,7 @@ impl Serving {
             checkpoints,
             state: state.map(Path::to_owned),
             token: token.map(|token| Token::parse(token).unwrap()),
+            journal_loss: flexor_master::LossPolicy::Refuse,
             plain_store: false,
         };
         let master = Master::open(config, ports, &Faults::off())?;

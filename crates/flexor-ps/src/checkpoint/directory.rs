@@ -68,8 +68,9 @@ impl Storage for DirectoryStorage {
     }
 
     fn read(&self, name: &str, range: Range<u64>) -> io::Result<Vec<u8>> {
-        let mut file = File::open(self.path(name)?)?;
-        let len = file.metadata()?.len();
+        let path = self.path(name)?;
+        let len = regular_file_size(&path)?;
+        let mut file = File::open(path)?;
         if range.start > range.end || range.end > len {
             let message = format!("the file has {len} bytes, the range {}..{} is outside", range.start, range.end);
             return Err(io::Error::new(ErrorKind::UnexpectedEof, message));
@@ -82,7 +83,7 @@ impl Storage for DirectoryStorage {
     }
 
     fn size(&self, name: &str) -> io::Result<u64> {
-        Ok(fs::metadata(self.path(name)?)?.len())
+        regular_file_size(&self.path(name)?)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -138,6 +139,15 @@ impl Write for SyncingFile {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
+}
+
+/// The size of a file. A FIFO or a device in its place would be waited for without end when it is opened.
+pub(crate) fn regular_file_size(path: &Path) -> io::Result<u64> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    Ok(metadata.len())
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {

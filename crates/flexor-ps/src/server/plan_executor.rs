@@ -26,8 +26,6 @@ use crate::spec::{ModelSpec, SpecError};
 /// A plan that cannot be carried out.
 #[derive(Debug, Error)]
 pub enum PlanError {
-    #[error("the master's model cannot be read: {0}")]
-    Unreadable(#[from] serde_json::Error),
     #[error("the master's model is invalid: {0}")]
     Model(#[from] SpecError),
     #[error("a partition map has {PARTITIONS} partitions, not {0}")]
@@ -44,8 +42,7 @@ impl Server {
         }
         let Some(map) = &plan.map else { return Ok(()) };
         if !map.model.is_empty() && self.0.hosted.get().is_none() {
-            let spec: ModelSpec = serde_json::from_str(&map.model)?;
-            let hosted = Arc::new(HostedPartitions::new(Layout::new(spec)?));
+            let hosted = Arc::new(HostedPartitions::new(Layout::new(ModelSpec::parse(&map.model)?)?));
             self.0.hosted.get_or_init(|| hosted);
             self.0.changed.notify_waiters();
         }

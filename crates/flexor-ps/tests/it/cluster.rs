@@ -253,6 +253,7 @@ fn config(replication_factor: u32, checkpoints: Option<Checkpoints>) -> Config {
         checkpoints,
         state: None,
         token: None,
+        journal_loss: flexor_master::LossPolicy::Refuse,
         plain_store: false,
     }
 }

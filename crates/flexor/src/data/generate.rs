@@ -64,6 +64,9 @@ pub struct DigitsArgs {
     pub record_io: RecordIoArgs,
 }
 
+/// The most records of a file: more than any disk holds.
+const MOST_RECORDS: u64 = 1 << 40;
+
 /// Size and place of the dataset.
 #[derive(Debug, Args)]
 pub struct SizeArgs {
@@ -71,10 +74,10 @@ pub struct SizeArgs {
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
     /// Number of training records
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(..=MOST_RECORDS))]
     pub records: u64,
     /// Number of test records, in a file of their own: NAME-test
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=MOST_RECORDS))]
     pub test_records: u64,
     /// Seed of the random numbers
     #[arg(long, value_name = "SEED", default_value_t = 1)]

@@ -104,6 +104,7 @@ impl OwnMaster {
             checkpoints: None,
             state: None,
             token: token_file.map(read_token).transpose()?,
+            journal_loss: flexor_master::LossPolicy::Refuse,
             plain_store: false,
         };
         let master = Master::open(config, ports, &Faults::off())?;

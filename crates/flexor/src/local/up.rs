@@ -111,9 +111,9 @@ async fn describe_running(client: &Client, args: &UpArgs) -> anyhow::Result<()> 
     let about = client.list(Resource::Cluster, None).await?.into_iter().next().unwrap_or_default();
     let status = &about["status"];
     output::text(&already_up(status))?;
-    let ClusterArgs { state_dir: _, ephemeral, cpus, limits: _ } = &args.cluster;
+    let ClusterArgs { ephemeral, cpus, accept_journal_loss, .. } = &args.cluster;
     let differs = cpus.is_some_and(|cpus| status["cpus"] != *cpus.to_string());
-    if differs || (*ephemeral && status["ephemeral"] != true) {
+    if differs || *accept_journal_loss || (*ephemeral && status["ephemeral"] != true) {
         output::note(
             "warning: it keeps the options of its start; `flexor local down` ends it, to start it with other options",
         );

@@ -97,6 +97,8 @@ pub struct RecordCounts {
     pub skipped: u64,
     /// Upper bound of records that were computed more than once.
     pub recomputed: u64,
+    /// The most that damage of the journal opened again; part of `recomputed`.
+    pub reopened: u64,
     /// Records that were excluded because the program fails on them.
     pub quarantined: u64,
     /// Neither acknowledged nor quarantined, although the job succeeded.
@@ -175,10 +177,11 @@ fn words(kind: ExitKind) -> &'static str {
 }
 
 fn counts(records: Records, outcome: JobOutcome) -> RecordCounts {
-    let Records { accounted, quarantined, repeated, rewound, left_out: skipped, total: expected, .. } = records;
+    let Records { accounted, quarantined, repeated, rewound, reopened, left_out: skipped, total: expected, .. } =
+        records;
     let open = expected.saturating_sub(accounted).saturating_sub(quarantined);
     let (lost, left) = if outcome == JobOutcome::Succeeded { (open, 0) } else { (0, open) };
-    RecordCounts { expected, accounted, skipped, recomputed: repeated + rewound, quarantined, lost, left }
+    RecordCounts { expected, accounted, skipped, recomputed: repeated + rewound, reopened, quarantined, lost, left }
 }
 
 #[cfg(test)]
@@ -211,6 +214,7 @@ mod tests {
             quarantined: 60,
             repeated: 7,
             rewound: 5,
+            reopened: 0,
             left_out: 3,
             finished: false,
             total: 1000,

@@ -69,7 +69,7 @@ fn time(seconds: f64, time: TimeByActivity) -> String {
 }
 
 fn record_counts(records: RecordCounts, outcome: JobOutcome) -> String {
-    let RecordCounts { expected, accounted, skipped, recomputed, quarantined, lost, left } = records;
+    let RecordCounts { expected, accounted, skipped, recomputed, reopened, quarantined, lost, left } = records;
     let mut parts = vec![format!("{expected} expected"), format!("{accounted} accounted for")];
     if skipped > 0 {
         parts.push(format!("{skipped} of them skipped"));
@@ -78,6 +78,9 @@ fn record_counts(records: RecordCounts, outcome: JobOutcome) -> String {
         0 => "0 recomputed".to_owned(),
         some => format!("at most {some} recomputed"),
     });
+    if reopened > 0 {
+        parts.push(format!("at most {reopened} of them because the journal was damaged"));
+    }
     if quarantined > 0 {
         parts.push(format!("{quarantined} quarantined"));
     }
@@ -129,6 +132,7 @@ mod tests {
             accounted: 960 - left,
             skipped,
             recomputed: 40,
+            reopened: 0,
             quarantined: 40,
             lost: 0,
             left,

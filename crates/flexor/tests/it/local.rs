@@ -1,6 +1,7 @@
 //! Tests of the program on this machine, without a cluster or PyTorch.
 
 mod background;
+mod bounds;
 mod checkpoint;
 mod completion;
 mod crd;

@@ -11,8 +11,12 @@ fn every_mistake_is_told_with_what_to_write_instead() {
         (&["--nnodes=0"], "--nnodes: a world of 0 nodes cannot train; write at least 1"),
         (&["--nproc-per-node=gpus"], "--nproc-per-node: `gpus` is no number of processes; did you mean `gpu`?"),
         (
+            &["--nproc-per-node=4294967295"],
+            "--nproc-per-node: `4294967295` is no number of processes; write a number from 1 to 32768, cpu, gpu, xpu or auto",
+        ),
+        (
             &["--nproc-per-node=0"],
-            "--nproc-per-node: `0` is no number of processes; write a number from 1 on, cpu, gpu, xpu or auto",
+            "--nproc-per-node: `0` is no number of processes; write a number from 1 to 32768, cpu, gpu, xpu or auto",
         ),
         (&["--max-restarts=-1"], "--max-restarts: `-1` is not possible; write a whole number from 0 on"),
         (&["--max-restarts=x"], "--max-restarts: `x` is no whole number; write a number such as 3"),

@@ -146,9 +146,10 @@ fn a_master_that_died_before_its_snapshot_was_complete_does_not_count() {
     let (journal, _) = machine.take_over();
     append(&journal, 1);
     drop(journal);
-    let older = std::fs::read(machine.segment()).unwrap();
+    let (older, begun) = (std::fs::read(machine.segment()).unwrap(), std::fs::read(machine.begun()).unwrap());
     drop(machine.take_over());
     let newer = std::fs::read(machine.segment()).unwrap();
+    std::fs::write(machine.begun(), begun).unwrap();
     for length in 0..newer.len() {
         std::fs::write(machine.state.join("journal-0000000001.log"), &older).unwrap();
         std::fs::write(machine.state.join("journal-0000000002.log"), &newer[..length]).unwrap();

@@ -7,7 +7,10 @@ use crate::journal::segment::FORMAT;
 fn refusal(machine: &Machine, job: &str) -> String {
     let contents = || machine.files().into_iter().map(|file| (std::fs::read(&file).unwrap(), file)).collect::<Vec<_>>();
     let before = contents();
-    let error = Journal::open(&machine.state, &JobUid::from(job), &machine.faults, &machine.clock).unwrap_err();
+    let error = {
+        let parts = (&machine.faults, &machine.clock);
+        Journal::open(&machine.state, &JobUid::from(job), LossPolicy::Refuse, parts).unwrap_err()
+    };
     assert_eq!(contents(), before);
     error.to_string()
 }
@@ -48,7 +51,7 @@ fn a_damaged_snapshot_with_facts_behind_it() {
     bytes[40] ^= 1;
     std::fs::write(machine.segment(), bytes).unwrap();
     let text = refusal(&machine, "7c0f-11");
-    assert!(text.contains("is damaged at byte 35") && text.contains("restore it from a backup"), "{text}");
+    assert!(text.contains("is damaged at byte 35") && text.contains("restore the file from a backup"), "{text}");
 }
 
 #[test]

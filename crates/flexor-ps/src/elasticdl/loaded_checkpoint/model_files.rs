@@ -9,6 +9,7 @@ use flexor_wire::elasticdl as wire;
 use prost::Message;
 
 use super::{LoadError, LoadedCheckpoint, PartSource, io_at};
+use crate::checkpoint::regular_file_size;
 use crate::elasticdl::options::{Mode, Options};
 use crate::elasticdl::parameters::Parameters;
 use crate::spec::Optimizer;
@@ -28,6 +29,7 @@ pub(super) fn read(files: &[PathBuf], optimizer: Optimizer, seed: u64) -> Result
 }
 
 fn model_of(path: &Path) -> Result<wire::Model, LoadError> {
+    regular_file_size(path).map_err(io_at(path))?;
     let bytes = fs::read(path).map_err(io_at(path))?;
     let why = |error: prost::DecodeError| LoadError::ModelFile { path: path.to_owned(), why: error.to_string() };
     wire::Model::decode(bytes.as_slice()).map_err(why)

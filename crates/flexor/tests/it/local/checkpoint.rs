@@ -1,6 +1,7 @@
 //! Tests `flexor checkpoint` and checkpoint folders: refused inputs, their exit codes, and files that stay unchanged.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use flexor_ps::layout::Layout;
 use flexor_ps::placement::PartitionId;
 use flexor_ps::spec::{Initializer, ModelSpec, Optimizer, VariableSpec};
 
+use super::faults::deadline::{PATIENCE, eventually};
 use super::run::cluster::Workspace;
 use super::run::quickstart::Quickstart;
 use crate::program::{ProgramOutput, flexor};
@@ -89,6 +91,29 @@ fn an_unreadable_input_exits_with_1_and_a_wrong_argument_with_2() {
     write_checkpoint(&working.path("other"), 3);
     working.refuses(3, &["checkpoint", "export", "other", "file/out"]);
     working.refuses(3, &["checkpoint", "export", "other", "empty"]);
+}
+
+#[test]
+fn a_fifo_in_place_of_a_file_is_refused_and_not_waited_for() {
+    let working = WorkingFolder::new();
+    write_checkpoint(&working.path("kept"), 3);
+    let file = working.path("kept/checkpoint-000000000003/manifest.json");
+    fs::remove_file(&file).unwrap();
+    nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut export = flexor(&["checkpoint", "export", "kept", "out"]);
+    let mut export = export.current_dir(working.0.path()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let began = std::time::Instant::now();
+    let ended = eventually("the end of the export", || {
+        let ended = export.try_wait().unwrap();
+        if ended.is_none() && began.elapsed() > PATIENCE / 2 {
+            export.kill().unwrap();
+        }
+        ended
+    });
+    let mut printed = String::new();
+    export.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
+    assert_eq!(ended.code(), Some(1), "{printed}");
+    assert!(printed.contains("no regular file"), "{printed}");
 }
 
 #[test]

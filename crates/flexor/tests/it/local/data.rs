@@ -4,6 +4,7 @@
 
 mod api;
 mod checkpoints;
+mod damaged_journal;
 mod endings;
 mod examples;
 pub mod kills;

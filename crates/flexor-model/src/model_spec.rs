@@ -1,5 +1,6 @@
 //! The model of a job, declared once and equal on every server and worker.
 //!
+//! The master reads and bounds a declaration before it is the job's, because every server would fail on a bad one.
 //! A model declares its dense variables, its embedding tables, their initializers and the optimizer. Servers build
 //! their state from the declaration, workers compare it with their own, and checkpoints contain it. Variables and
 //! tables are identified by their index, so the order is part of the declaration.
@@ -15,7 +16,7 @@ mod optimizer;
 
 use serde::{Deserialize, Serialize};
 
-pub use check::{MAX_DIM, MAX_ELEMENTS, MAX_NAME, MAX_RANK, SpecError};
+pub use check::{MAX_DIM, MAX_ELEMENTS, MAX_JSON, MAX_NAME, MAX_RANK, SpecError};
 pub use fingerprint::Fingerprint;
 pub use initializer::{Initializer, InitializerError};
 pub use optimizer::{Optimizer, OptimizerError};
@@ -61,6 +62,16 @@ impl VariableSpec {
 }
 
 impl ModelSpec {
+    /// Reads a declared model. Rejects text that is no model, and a model that no server could hold.
+    pub fn parse(json: &str) -> Result<Self, SpecError> {
+        if json.len() > MAX_JSON {
+            return Err(SpecError::TooLong(json.len()));
+        }
+        let spec: Self = serde_json::from_str(json).map_err(|error| SpecError::Unreadable(error.to_string()))?;
+        spec.check()?;
+        Ok(spec)
+    }
+
     /// Rejects a model that no server could hold.
     pub fn check(&self) -> Result<(), SpecError> {
         check::check(self)

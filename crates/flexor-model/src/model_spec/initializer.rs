@@ -1,6 +1,6 @@
 //! Initializers under Keras' names.
 //!
-//! They are written as text everywhere: `zeros`, `uniform(-0.05, 0.05)`, `glorot_uniform`. [`crate::initial_values`]
+//! They are written as text everywhere: `zeros`, `uniform(-0.05, 0.05)`, `glorot_uniform`. `flexor-ps`
 //! computes the values.
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Optimizers and their hyperparameters.
 //!
-//! [`crate::optimizer`] has the arithmetic. A new optimizer needs a variant here, a kernel there, and its slots.
+//! `flexor-ps` has the arithmetic. A new optimizer needs a variant here, a kernel there, and its slots.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
