@@ -84,6 +84,7 @@ async fn master() -> Master {
         settings: Settings::new(1, 1).expect("a size"),
         state: None,
         token: None,
+        hosts: Vec::new(),
         plain_store: false,
         servers: flexor_engine::ps_membership::Settings::default(),
         checkpoints: None,

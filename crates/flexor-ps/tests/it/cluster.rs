@@ -253,6 +253,7 @@ fn config(replication_factor: u32, checkpoints: Option<Checkpoints>) -> Config {
         checkpoints,
         state: None,
         token: None,
+        hosts: Vec::new(),
         plain_store: false,
     }
 }

@@ -90,6 +90,7 @@ impl World {
             checkpoints: self.checkpoints.clone(),
             state: None,
             token: None,
+            hosts: Vec::new(),
             plain_store: false,
         };
         let ports = Ports { grpc: unused().await, store: unused().await, http: unused().await };

@@ -27,5 +27,6 @@ mod resume;
 mod servers;
 mod synchronous;
 mod terminal;
+mod tokens;
 mod view;
 mod volumes;
