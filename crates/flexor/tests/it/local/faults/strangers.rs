@@ -73,7 +73,7 @@ fn idle_strangers_are_closed_on_every_port_and_quiet_clients_are_not() {
     let sidecar = Process::sidecar("pod", master.ports.grpc);
     let listen = sidecar.address("listen");
     let (_ps, ps) = parameter_server(server(&["ps", "--master", &master.ports.grpc.to_string(), "--name", "ps-0"]));
-    let sgd = ["ps", "--elasticdl", "--opt-type", "SGD", "--opt-args", "learning_rate=0.1"];
+    let sgd = ["ps", "--elasticdl", "--opt-type", "SGD", "--opt-args", "learning_rate=0.1;momentum=0.0;nesterov=False"];
     let (_elasticdl, elasticdl) = parameter_server(server(&sgd));
     let laptop = Laptop::with(&[dlrover("torch-mnist")]);
 
