@@ -265,11 +265,14 @@ def tell_step(step):
         return
     node = os.environ.get("POD_NAME") or os.environ.get("FLEXOR_WORKER", "rank-0")
     url = f"http://{os.environ['FLEXOR_MASTER']}/api/nodes/{urllib.parse.quote(node, safe='')}/metrics"
-    request = urllib.request.Request(url, json.dumps({"step": step}).encode(), {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json"}
+    if "FLEXOR_TOKEN_FILE" in os.environ:
+        headers["Authorization"] = f"Bearer {Path(os.environ['FLEXOR_TOKEN_FILE']).read_text().strip()}"
+    request = urllib.request.Request(url, json.dumps({"step": step}).encode(), headers)
     try:
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=1).close()
     except OSError:
-        pass  # it is away for a moment, or wants a token; training does not depend on it
+        pass  # it is away for a moment; training does not depend on it
 
 
 def main():

@@ -85,6 +85,7 @@ async fn master() -> Master {
         state: None,
         token: None,
         journal_loss: flexor_master::LossPolicy::Refuse,
+        hosts: Vec::new(),
         plain_store: false,
         servers: flexor_engine::ps_membership::Settings::default(),
         checkpoints: None,

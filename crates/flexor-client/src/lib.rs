@@ -7,10 +7,12 @@
 
 mod backoff;
 mod reconnect;
+pub mod token_file;
 mod upstream;
 
 pub use self::{
     backoff::{Backoff, Jitter},
     reconnect::Reconnect,
+    token_file::TokenFileError,
     upstream::{AddressError, ConnectError, TokenSource, Upstream},
 };

@@ -12,6 +12,8 @@ use tonic::Request;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint, Uri};
 
+use crate::token_file::{self, TokenFileError};
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A peer that answers no ping is given up after this interval and this timeout together.
 const PING_INTERVAL: Duration = Duration::from_millis(1500);
@@ -57,10 +59,8 @@ pub struct AddressError {
 /// Why there is no connection to the master.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    #[error("the job's token cannot be read from {}: {error}", path.display())]
-    UnreadableToken { path: PathBuf, error: std::io::Error },
-    #[error("the job's token in {} has characters that no header may have", path.display())]
-    InvalidToken { path: PathBuf },
+    #[error(transparent)]
+    Token(#[from] TokenFileError),
     #[error("the master at {address} cannot be reached: {}", root_cause(error))]
     Unreachable { address: Uri, error: tonic::transport::Error },
 }
@@ -96,18 +96,12 @@ impl Upstream {
         }
     }
 
-    fn bearer(&self) -> Result<Option<MetadataValue<Ascii>>, ConnectError> {
-        let path = match &self.token {
-            TokenSource::Absent => return Ok(None),
-            TokenSource::Value(token) => return Ok(token.bearer()),
-            TokenSource::File(path) => path.clone(),
-        };
-        let token = match std::fs::read_to_string(&path) {
-            Ok(token) => token,
-            Err(error) => return Err(ConnectError::UnreadableToken { path, error }),
-        };
-        let bearer = format!("Bearer {}", token.trim()).parse();
-        bearer.map(Some).map_err(|_| ConnectError::InvalidToken { path })
+    fn bearer(&self) -> Result<Option<MetadataValue<Ascii>>, TokenFileError> {
+        Ok(match &self.token {
+            TokenSource::Absent => None,
+            TokenSource::Value(token) => token.bearer(),
+            TokenSource::File(path) => token_file::read(path)?.bearer(),
+        })
     }
 }
 
@@ -148,7 +142,7 @@ mod tests {
             assert_eq!(upstream.bearer().unwrap().unwrap(), format!("Bearer {token}"));
         }
         std::fs::write(&path, "two\nlines").unwrap();
-        assert!(matches!(upstream.bearer(), Err(ConnectError::InvalidToken { .. })));
+        assert!(matches!(upstream.bearer(), Err(TokenFileError::Invalid { .. })));
     }
 
     #[test]

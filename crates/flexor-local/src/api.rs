@@ -11,6 +11,7 @@ mod connections;
 mod logs;
 mod notes;
 mod objects;
+mod owner_listener;
 mod processes;
 mod resource_watch;
 mod service;
@@ -23,18 +24,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use flexor_listen::HttpServer;
 use flexor_wire::local::v1::local_server::LocalServer;
 use nix::unistd::geteuid;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::UnixListenerStream;
+use tonic::service::Routes;
 
 pub use self::client::{Change, Client, ClientError, LogChunk, LogOptions};
 pub use self::cluster_process::ClusterProcess;
 use self::connections::Connections;
 pub use self::objects::REPLACED_ANNOTATION;
+use self::owner_listener::OwnerListener;
 use self::service::Service;
 use self::socket_path::SocketPath;
 use crate::cluster::Cluster;
@@ -60,26 +62,12 @@ pub struct ApiServer {
 pub fn serve(cluster: Cluster) -> io::Result<ApiServer> {
     let socket = cluster.state_dir().socket();
     let listener = listen(cluster.state_dir())?;
-    let owner = geteuid().as_raw();
-    // The file's mode keeps others out already; this also holds for one that connected before the mode was set.
-    let is_owner = move |stream: &UnixStream| stream.peer_cred().is_ok_and(|peer| [0, owner].contains(&peer.uid()));
     let open = Connections::new();
-    let begin = {
-        let open = open.clone();
-        move |stream: io::Result<UnixStream>| {
-            stream.ok().filter(is_owner).map(|stream| io::Result::Ok(open.add(stream)))
-        }
-    };
-    let streams = UnixListenerStream::new(listener).filter_map(begin);
+    let listener = OwnerListener { listener, owner: geteuid().as_raw(), open: open.clone() };
     let (closing, closed) = watch::channel(false);
     let service = Service::new(cluster, closed);
-    let server =
-        tonic::transport::Server::builder().add_service(LocalServer::new(service)).serve_with_incoming(streams);
-    let server = tokio::spawn(async move {
-        if let Err(error) = server.await {
-            tracing::error!(%error, "the API server has ended: other terminals get no answers");
-        }
-    });
+    let routes = Routes::new(LocalServer::new(service)).into_axum_router();
+    let server = tokio::spawn(async move { HttpServer::grpc().serve(&listener, routes).await });
     Ok(ApiServer { socket, closing, open, server })
 }
 

@@ -28,6 +28,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use flexor_client::token_file;
 use flexor_control::MasterFeed;
 pub use flexor_control::{
     Activity, Evaluations, Learning, PsClusterStatus, PsServerStatus, Records, Scores, Span, Split, Timeline,
@@ -142,6 +143,10 @@ impl Cluster {
         let mut state = State { jobs, unreadable_jobs, ..State::default() };
         state.objects = Objects::read_all(&options.state_dir).map_err(refused)?;
         state.events = Events::open(&options.state_dir.events(), state.jobs.is_empty()).map_err(refused)?;
+        // A job of an earlier version has no token yet.
+        for token in state.jobs.values().map(|job| job.token_file(&options.state_dir)).filter(|file| !file.exists()) {
+            token_file::create(&token).map_err(refused)?;
+        }
         for place in state.jobs.values().flat_map(|job| job.places.values()) {
             state.addresses.mark_taken(place.address);
         }

@@ -31,6 +31,8 @@ pub struct Config {
     pub journal_loss: LossPolicy,
     /// The token that every gRPC call must carry. Without it any client may call.
     pub token: Option<Token>,
+    /// Names under which `/api` is called, besides those of loopback and the address of its port.
+    pub hosts: Vec<String>,
     /// Serve torchrun a plain TCPStore, which interprets no keys.
     pub plain_store: bool,
 }

@@ -1,12 +1,13 @@
 //! The master's HTTP API for people and probes.
 //!
 //! `/live`, `/ready` and `/metrics` are open, as probes and Prometheus expect. `/api` is served on the gRPC port and
-//! needs the job's token.
+//! needs the job's token; what browsers can be made to send is refused ([`browser_guard`]).
 
+mod browser_guard;
 mod data;
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -17,6 +18,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
 
+pub(crate) use self::browser_guard::AllowedHosts;
 use crate::job::Job;
 use crate::journal::Health;
 use crate::metrics;
@@ -30,8 +32,8 @@ pub(crate) fn probes(job: Job) -> Router {
         .with_state(job)
 }
 
-/// Routes below `/api`, which need the token.
-pub(crate) fn api(job: Job) -> Router {
+/// Routes below `/api`, which need the token and one of these hosts.
+pub(crate) fn api(job: Job, hosts: Arc<AllowedHosts>) -> Router {
     Router::new()
         .route("/api/status", get(|State(job): State<Job>| async move { Json(job.status()) }))
         .route("/api/events", get(events))
@@ -46,6 +48,7 @@ pub(crate) fn api(job: Job) -> Router {
         .route("/", any(not_found))
         .route("/api", any(not_found))
         .route("/api/{*rest}", any(not_found))
+        .layer(middleware::from_fn_with_state((job.clone(), hosts), browser_guard::refuse_browsers))
         .layer(middleware::from_fn_with_state(job.clone(), require_token))
         .with_state(job)
 }

@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use flexor_engine::ledger::Totals;
 use flexor_engine::ps_membership::PsMembership;
+use flexor_listen::HttpServer;
 use flexor_model::Generation;
 use flexor_store::server::{Limits, Server};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tonic::transport::server::TcpIncoming;
 
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::data::{Data, DatasetStatus, JournaledData};
 use crate::faults::Faults;
-use crate::http;
+use crate::http::{self, AllowedHosts};
 use crate::job::{Job, RECOVERY};
 use crate::job_state::JobState;
 use crate::journal::{Journal, JournalError, Lsn, Recovered, SimulatedDisk};
@@ -46,8 +46,6 @@ pub enum MasterError {
     Record(#[from] RecordError),
     #[error("cannot serve: {0}")]
     Port(#[from] std::io::Error),
-    #[error("cannot serve gRPC: {0}")]
-    Grpc(#[from] tonic::transport::Error),
 }
 
 /// The open ports of a master. The caller opens them and may keep them open across a restart of the master.
@@ -70,6 +68,7 @@ pub struct Master {
     marks: Marks,
     durable_seq: watch::Sender<u64>,
     refused: watch::Receiver<Option<JournalError>>,
+    hosts: Arc<AllowedHosts>,
 }
 
 /// The state of a job as it was read from the journal.
@@ -168,6 +167,8 @@ impl Master {
         state.resume(first_seq(&journal, &clock), clock.now());
 
         let Ports { grpc, store: store_port, http } = ports;
+        [&grpc, &http].into_iter().try_for_each(flexor_listen::prepare)?;
+        let hosts = Arc::new(AllowedHosts::new(grpc.local_addr()?.ip(), &config.hosts));
         let time = clock.clone();
         let time = Arc::new(move || time.now());
         let store = Server::new(store_port, Arc::new(Mutex::new(state)), time, Limits::default())?;
@@ -186,7 +187,7 @@ impl Master {
             clock,
             (recovered_at, loss),
         );
-        Ok(Self { job, grpc, http, store, marks, durable_seq, refused: refused.subscribe() })
+        Ok(Self { job, grpc, http, store, marks, durable_seq, refused: refused.subscribe(), hosts })
     }
 
     /// The generation of the journal that this master writes.
@@ -205,18 +206,18 @@ impl Master {
 
     /// The router of `/api`, for callers without a port.
     pub fn api(&self) -> axum::Router {
-        http::api(self.job.clone())
+        http::api(self.job.clone(), self.hosts.clone())
     }
 
     /// Serves until `stop` completes or another master has taken over.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), MasterError> {
-        let Self { job, grpc, http, store, marks, durable_seq, mut refused } = self;
-        let probes = axum::serve(http, http::probes(job.clone()));
+        let Self { job, grpc, http, store, marks, durable_seq, mut refused, hosts } = self;
+        let probe_server = HttpServer::probes();
         tokio::select! {
             () = stop => Ok(()),
             () = store.run() => Ok(()),
-            result = serve_grpc(&job, grpc) => Ok(result?),
-            result = probes => Ok(result?),
+            () = serve_grpc(&job, &grpc, hosts) => Ok(()),
+            () = probe_server.serve(&http, http::probes(job.clone())) => Ok(()),
             error = follow_journal(&job, marks, durable_seq) => Err(error.into()),
             () = run_maintenance(&job) => Ok(()),
             () = follow_nodes(&job) => Ok(()),
@@ -261,19 +262,10 @@ fn first_seq(journal: &Journal, clock: &Clock) -> u64 {
     if journal.is_durable() { journal.generation().0 << SEQ_BITS } else { clock.wall().0 }
 }
 
-async fn serve_grpc(job: &Job, listener: TcpListener) -> Result<(), tonic::transport::Error> {
-    // Without nodelay an answer waits tens of milliseconds for the acknowledgement of the previous one.
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true)).with_keepalive(Some(KEEPALIVE));
-    let routes = service::routes(job).into_axum_router().merge(http::api(job.clone()));
-    tonic::transport::Server::builder()
-        .accept_http1(true)
-        .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(2 * KEEPALIVE))
-        .initial_stream_window_size(4 << 20)
-        .initial_connection_window_size(8 << 20)
-        .add_routes(routes.into())
-        .serve_with_incoming(incoming)
-        .await
+async fn serve_grpc(job: &Job, listener: &TcpListener, hosts: Arc<AllowedHosts>) {
+    let routes = service::routes(job).into_axum_router().merge(http::api(job.clone(), hosts));
+    let server = HttpServer::grpc().with_http1().with_windows(4 << 20, 8 << 20).with_pings(KEEPALIVE, 2 * KEEPALIVE);
+    server.serve(listener, routes).await;
 }
 
 /// Publishes to the state and the sidecars how far the journal is durable, until the journal ends.

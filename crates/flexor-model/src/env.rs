@@ -45,7 +45,7 @@ pub const FAULTS: EnvVar = EnvVar {
 /// The file with the job's token.
 pub const TOKEN_FILE: EnvVar = EnvVar {
     name: "FLEXOR_TOKEN_FILE",
-    read_by: "flexor master, flexor sidecar, flexor launch, programs under it",
+    read_by: "flexor master, flexor ps, flexor worker, flexor sidecar, flexor launch, programs under it",
     default: "no token",
     meaning: "File with the token that the parts of one job show each other, as with `--token-file`, which `flexor \
               launch` does not have.",

@@ -24,7 +24,6 @@ use tokio::net::TcpListener;
 use self::hub::Hub;
 use crate::service::{ConnId, Now, Outbox, Service};
 
-pub use self::accept::listen_everywhere;
 pub use self::limits::Limits;
 pub use self::sinks::Sink;
 
@@ -51,7 +50,7 @@ impl<S: Service> Server<S> {
     /// Creates a server for a listener and a service. To be called within the tokio runtime that will serve the
     /// connections.
     pub fn new(listener: TcpListener, service: Arc<Mutex<S>>, clock: Clock, limits: Limits) -> io::Result<Server<S>> {
-        accept::prepare(&listener)?;
+        flexor_listen::prepare(&listener)?;
         Ok(Server { listener, hub: Arc::new(Hub::new(service, clock, limits)) })
     }
 

@@ -288,6 +288,11 @@ pub struct MasterArgs {
     /// File with the job's token, which every gRPC and /api request must then carry
     #[arg(long, value_name = "FILE", env = env::TOKEN_FILE.name)]
     pub token_file: Option<PathBuf>,
+    /// Name under which clients call /api, such as a service's, besides the address of --grpc; may be repeated
+    ///
+    /// Requests that change something are refused under other names, because a page in a browser may have sent them.
+    #[arg(long, value_name = "HOST")]
+    pub allowed_host: Vec<String>,
     /// Number of parameter servers that keep each partition: with 2, losing one server loses no update
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=2))]
     pub ps_replication_factor: u32,

@@ -29,7 +29,6 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::own_master::OwnMaster;
 use crate::exit::Exit;
-use crate::master::read_token;
 use crate::{logging, output};
 
 pub use self::help::document;
@@ -107,8 +106,8 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
     warn_of_slow_ends(&options);
     let signals = signals(&options.signals)?;
     let token_file = std::env::var_os(env::TOKEN_FILE.name).map(PathBuf::from);
-    if let Some(Err(error)) = token_file.as_deref().map(read_token) {
-        output::note(&format!("error: {}: {}", env::TOKEN_FILE.name, output::with_causes(&error)));
+    if let Some(Err(error)) = token_file.as_deref().map(flexor_client::token_file::read) {
+        output::note(&format!("error: {}: {error}", env::TOKEN_FILE.name));
         return Ok(Exit::Infrastructure);
     }
     let RendezvousPoint { address, run, mut own, node } = match rendezvous(&options, token_file.as_deref()).await {

@@ -1,15 +1,15 @@
 //! `flexor master`: runs the master of one job.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use flexor_client::token_file;
 use flexor_engine::ps_membership;
 use flexor_master::faults::Faults;
 use flexor_master::journal::JournalError;
-use flexor_master::{Checkpoints, Config, LossPolicy, Master, MasterError, Ports, Token};
+use flexor_master::{Checkpoints, Config, LossPolicy, Master, MasterError, Ports};
 use flexor_model::{Generation, JobUid};
 use flexor_store::server::FAIR_EVENT_INTERVAL;
 use serde::Serialize;
@@ -56,7 +56,7 @@ pub fn run(args: &MasterArgs) -> anyhow::Result<Exit> {
 }
 
 fn config(args: &MasterArgs) -> anyhow::Result<Config> {
-    let token = args.token_file.as_deref().map(read_token).transpose()?;
+    let token = args.token_file.as_deref().map(token_file::read).transpose()?;
     if token.is_none() && !args.grpc.ip().is_loopback() {
         let address = args.grpc;
         bail!("--grpc {address} is reachable from other machines, so the job needs a token: give --token-file");
@@ -77,19 +77,14 @@ fn config(args: &MasterArgs) -> anyhow::Result<Config> {
         every: Duration::from_secs(u64::from(args.checkpoint_every)),
         keep: args.checkpoint_keep,
     });
-    let (job, state) = (args.job.clone(), args.state.clone());
+    let (job, state, hosts) = (args.job.clone(), args.state.clone(), args.allowed_host.clone());
     let journal_loss = if args.accept_journal_loss { LossPolicy::Accept } else { LossPolicy::Refuse };
     let plain_store = args.plain_store;
-    Ok(Config { job, uid, settings, servers, checkpoints, state, journal_loss, token, plain_store })
+    Ok(Config { job, uid, settings, servers, checkpoints, state, journal_loss, token, hosts, plain_store })
 }
 
 /// Hint for a port that is in use.
 const PORT_IN_USE: &str = "is another master running here? Port 0 takes a free one";
-
-pub fn read_token(file: &Path) -> anyhow::Result<Token> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read the token in {}", file.display()))?;
-    Token::parse(&text).with_context(|| format!("the token in {}", file.display()))
-}
 
 async fn serve(args: &MasterArgs, config: Config) -> anyhow::Result<Exit> {
     let mut termination = signals::terminated()?;

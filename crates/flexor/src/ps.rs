@@ -8,12 +8,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
+use flexor_client::token_file;
+use flexor_listen::HttpServer;
 use flexor_model::{env, ports};
 use flexor_ps::server::{Server, ServerName, follow_master};
 use tokio::net::TcpListener;
-use tonic::transport::server::TcpIncoming;
 
 use self::elasticdl::ElasticdlArgs;
 use crate::exit::{Exit, Misused};
@@ -66,28 +67,22 @@ async fn serve(args: &PsArgs) -> anyhow::Result<Exit> {
         return elasticdl::run(&args.elasticdl, async || listen(args).await, &mut termination).await;
     }
     let (master, name) = args.master.as_deref().zip(args.name.as_deref()).context("--master and --name are needed")?;
-    let token = args.token_file.as_deref().map(crate::master::read_token).transpose()?;
+    let token = args.token_file.as_deref().map(token_file::read).transpose()?;
     let listener = listen(args).await?;
+    flexor_listen::prepare(&listener)?;
     let listening = listener.local_addr()?;
+    if token.is_none() && !listening.ip().is_loopback() {
+        let why = format!("{listening} is reachable from other machines, so the job needs a token: give --token-file");
+        return Err(Misused(anyhow!(why)).into());
+    }
     let address = args.address.clone().unwrap_or_else(|| listening.to_string());
     let me = ServerName { name: name.to_owned(), incarnation: new_incarnation()? };
     let (server, reports) = Server::new(me, token);
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let serving = tonic::transport::Server::builder()
-        .initial_stream_window_size(8 << 20)
-        .initial_connection_window_size(16 << 20)
-        // Closes the connections of clients whose machine is lost.
-        .http2_keepalive_interval(Some(Duration::from_secs(5)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-        .add_routes(server.routes())
-        .serve_with_incoming(incoming);
+    let http = http_server();
     tracing::info!(name, %listening, master, "serves");
     tokio::select! {
         exit = terminate(&mut termination, &server) => Ok(exit),
-        served = serving => {
-            served.context("cannot serve")?;
-            Ok(Exit::Success)
-        }
+        () = http.serve(&listener, server.routes().into_axum_router()) => Ok(Exit::Success),
         followed = follow_master(&server, master, &address, reports) => {
             if let Err(error) = followed {
                 output::note(&format!("error: {error}"));
@@ -95,6 +90,11 @@ async fn serve(args: &PsArgs) -> anyhow::Result<Exit> {
             Ok(Exit::Infrastructure)
         }
     }
+}
+
+fn http_server() -> HttpServer {
+    // Pings close the connections of clients whose machine is lost.
+    HttpServer::grpc().with_windows(8 << 20, 16 << 20).with_pings(Duration::from_secs(5), Duration::from_secs(10))
 }
 
 /// Binds the port of the server. Clients learn it from the master, so any free port will do unless one was requested.

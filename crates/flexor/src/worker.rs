@@ -22,7 +22,7 @@ use flexor_worker::trainer::{
 use crate::data::{Damaged, header};
 use crate::exit::Exit;
 use crate::verbs::amount;
-use crate::{logging, master, output, ps, signals};
+use crate::{logging, output, ps, signals};
 
 /// Arguments of `flexor worker`.
 #[derive(Debug, Args)]
@@ -127,7 +127,7 @@ async fn work(args: &WorkerArgs) -> anyhow::Result<Exit> {
     let context = WorkerContext {
         worker: WorkerName { name: args.name.clone(), incarnation: ps::new_incarnation()? },
         master: args.master.clone(),
-        token: args.token_file.as_deref().map(master::read_token).transpose().context("--token-file")?,
+        token: args.token_file.as_deref().map(flexor_client::token_file::read).transpose().context("--token-file")?,
         dialer: Dialer::default(),
     };
     tokio::select! {

@@ -24,6 +24,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "flexor-dialects", uses: &["flexor-model", "flexor-engine"], in_tests: &[] },
     Layer { name: "flexor-wire", uses: &[], in_tests: &[] },
     Layer { name: "flexor-client", uses: &["flexor-wire"], in_tests: &[] },
+    Layer { name: "flexor-listen", uses: &[], in_tests: &[] },
     Layer { name: "flexor-data", uses: &[], in_tests: &[] },
     Layer {
         name: "flexor-ps",
@@ -32,12 +33,12 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "flexor-store",
-        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-client"],
+        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-client", "flexor-listen"],
         in_tests: &[],
     },
     Layer {
         name: "flexor-master",
-        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-store"],
+        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-listen", "flexor-store"],
         in_tests: &[],
     },
     Layer {
@@ -58,6 +59,7 @@ const LAYERS: &[Layer] = &[
             "flexor-dialects",
             "flexor-wire",
             "flexor-client",
+            "flexor-listen",
             "flexor-store",
             "flexor-agent",
             "flexor-control",
@@ -76,6 +78,7 @@ const LAYERS: &[Layer] = &[
             "flexor-dialects",
             "flexor-wire",
             "flexor-client",
+            "flexor-listen",
             "flexor-ps",
             "flexor-worker",
             "flexor-store",

@@ -60,8 +60,15 @@ fn master_command(context: &RenderContext<'_>, role: &Role) -> Vec<String> {
     if let FlexorProgram::Image(_) = context.flexor {
         // The names of the master's ports are the names of its options.
         command.extend(role.ports.iter().map(|port| format!("--{}=0.0.0.0:{}", port.name, port.port)));
+        let address = environment::master(context);
+        command.extend(address.as_deref().and_then(host).map(|host| format!("--allowed-host={host}")));
     }
     command
+}
+
+/// The host in `HOST:PORT`.
+fn host(address: &str) -> Option<&str> {
+    Some(address.rsplit_once(':')?.0)
 }
 
 /// How many nodes a world of the job may have.

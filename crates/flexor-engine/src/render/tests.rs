@@ -343,6 +343,7 @@ fn the_master_runs_flexor_whatever_its_template_says() {
         "--checkpoint-keep=3",
         "--grpc=0.0.0.0:50001",
         "--http=0.0.0.0:8080",
+        "--allowed-host=j-master-0.ns.svc",
     ];
     assert_eq!((&main["command"], &main["image"]), (&json!(command), &json!("flexor:1")));
     assert_eq!((&main["resources"]["requests"]["cpu"], value(main, "LOG").as_deref()), (&json!("1"), Some("debug")));

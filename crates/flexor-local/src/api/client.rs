@@ -95,6 +95,7 @@ impl Client {
     ///
     /// No cluster runs there, or it belongs to another user.
     pub async fn connect(state_dir: &StateDir) -> Result<Self, ClientError> {
+        state_dir.check_owner().map_err(|error| ClientError::Refused(error.to_string()))?;
         let socket = state_dir.socket();
         let path = SocketPath::of(&socket).map_err(|_| no_cluster(state_dir))?;
         let endpoint =

@@ -29,6 +29,7 @@ impl ClusterProcess {
     ///
     /// The directory belongs to another user, or the system refuses.
     pub async fn of(state_dir: &StateDir) -> io::Result<Option<Self>> {
+        state_dir.check_owner().map_err(io::Error::other)?;
         // If the process was replaced between the two lookups, another one may have its id.
         for _ in 0..3 {
             let Some(pid) = listener(state_dir).await? else { return Ok(None) };

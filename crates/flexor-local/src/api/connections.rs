@@ -4,6 +4,7 @@
 //! its clients have hung up before it ends.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,7 +12,6 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::sync::watch;
-use tonic::transport::server::Connected;
 
 /// The number of open connections.
 #[derive(Debug, Clone)]
@@ -46,10 +46,10 @@ impl Drop for Connection {
     }
 }
 
-impl Connected for Connection {
-    type ConnectInfo = ();
-
-    fn connect_info(&self) {}
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
 }
 
 impl AsyncRead for Connection {

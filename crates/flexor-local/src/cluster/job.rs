@@ -172,7 +172,12 @@ impl JobRecord {
         atomic_file::write(&file(state_dir, &self.key), self)
     }
 
-    /// Removes it, and the journal of its master.
+    /// The file with its token.
+    pub(super) fn token_file(&self, state_dir: &StateDir) -> PathBuf {
+        state_dir.token(self.key.namespace.as_str(), self.key.name.as_str())
+    }
+
+    /// Removes it, its token, and the journal of its master.
     pub(super) fn remove(&self, state_dir: &StateDir) -> io::Result<()> {
         let master = state_dir.master(&self.uid.to_string());
         if master.join(crate::JOURNAL_REFUSED).exists() {
@@ -182,14 +187,15 @@ impl JobRecord {
         } else if master.exists() {
             fs::remove_dir_all(master)?;
         }
-        match fs::remove_file(state_dir.faults(&self.uid.to_string())) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
+        // The file of the job is the last: a cluster that takes over removes what is left of a deleted job.
+        let faults = state_dir.faults(&self.uid.to_string());
+        for path in [faults, self.token_file(state_dir), file(state_dir, &self.key)] {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
         }
-        match fs::remove_file(file(state_dir, &self.key)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        Ok(())
     }
 }
 

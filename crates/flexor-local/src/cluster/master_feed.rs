@@ -33,9 +33,10 @@ impl Cluster {
             return;
         }
         let observed = observed_by_master(&record.job, &record.status, &pods);
+        let token = TokenSource::File(record.token_file(self.state_dir()));
         if let Some(master) = state.master_of(key)
             && !state.feeds.contains_key(key)
-            && let Ok(upstream) = Upstream::new(&master.to_string(), TokenSource::Absent)
+            && let Ok(upstream) = Upstream::new(&master.to_string(), token)
         {
             state.feeds.insert(key.clone(), MasterFeed::open(upstream, self.on_message(key)));
         }

@@ -37,7 +37,7 @@ impl Cluster {
             addresses: &MachineAddresses { state, meta, services, pods: OnceCell::new() },
             master_state: &options.state_dir.master(&uid).display().to_string(),
             error_file: &|container| folder.error_file(container).display().to_string(),
-            token_file: None,
+            token_file: Some(&record.token_file(&options.state_dir).display().to_string()),
         };
         Ok(render::pod(&context, role, &meta.desired))
     }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use flexor_client::token_file;
 use flexor_engine::controller::{JobStatus, PlanStatus, plan_fits};
 use flexor_model::{DnsLabel, Job, JobUid, ObjectName, Plan};
 use rustix::process::Signal;
@@ -101,6 +102,7 @@ impl Cluster {
                     master_heard_at: None,
                     master_silent_since: None,
                 };
+                token_file::create(&record.token_file(self.state_dir()))?;
                 (ApplyOutcome::Created, record)
             }
         };

@@ -16,6 +16,7 @@ use super::plan::PodPlan;
 use super::status::PodStatus;
 use crate::atomic_file;
 use crate::chaos::WriteFaults;
+use crate::state_dir::create_private;
 
 #[derive(Debug, Clone)]
 pub struct PodFolder {
@@ -65,7 +66,7 @@ impl PodFolder {
     ///
     /// The disk refuses.
     pub fn begin(&self) -> io::Result<()> {
-        ["logs", "errors"].iter().try_for_each(|folder| fs::create_dir_all(self.path.join(folder)))
+        ["logs", "errors"].iter().try_for_each(|folder| create_private(&self.path.join(folder)))
     }
 
     /// Writes the supervisor's plan.

@@ -4,7 +4,8 @@
 //! rename leaves the complete old segment, and a `.new` file that no reader opens. A crash after it leaves the fresh
 //! one. A power cut may undo the rename until the folder is synced, so nothing counts as durable before that.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use flexor_model::Generation;
@@ -51,7 +52,8 @@ impl FreshSegment {
         let path = folder.unfinished_segment(header.generation);
         let mut bytes = header.to_bytes();
         record::put(&mut bytes, Kind::Snapshot, snapshot);
-        let file = disk.file(File::create(&path).map_err(JournalError::unusable("make", &path))?);
+        let created = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let file = disk.file(created.map_err(JournalError::unusable("make", &path))?);
         let fresh = Self { file, end: bytes.len() as u64, path };
         fresh.file.write_at(&bytes, 0).and_then(|()| fresh.file.sync()).map_err(JournalError::full(&fresh.path))?;
         Ok(fresh)

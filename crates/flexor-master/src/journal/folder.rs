@@ -5,8 +5,9 @@
 //! The file `journal-begun` names the last generation that has begun, so that a journal which is missing or empty is
 //! told from one that never was.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use flexor_model::Generation;
@@ -25,7 +26,11 @@ impl StateFolder {
     /// Opens the folder at `path`, and creates it if needed.
     pub(super) fn at(path: &Path) -> Result<Self, JournalError> {
         let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
-        fs::create_dir_all(path).map_err(JournalError::unusable("make the folder", path))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(JournalError::unusable("make the folder", path))?;
         // The parent is synced too: a power cut must not lose the folder.
         for parent in missing.into_iter().filter_map(Path::parent) {
             sync(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
@@ -102,7 +107,7 @@ impl StateFolder {
             let highest = self.generations()?.last().map_or(0, |generation| generation.0).max(begun);
             let next = Generation(highest.saturating_add(1));
             let path = self.segment(next);
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
+            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
                 Ok(file) => return Ok((next, file)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(JournalError::unusable("make", &path)(error)),

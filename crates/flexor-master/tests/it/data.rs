@@ -294,7 +294,7 @@ async fn a_body_that_cannot_be_read_is_refused_with_a_reason_too() {
         assert_ne!(answer["error"], "");
     }
     let (code, text) = Serving::http(serving.grpc, "POST /api/datasets/d/lease HTTP/1.1\n\n{\"worker\":\"w\"}").await;
-    assert_eq!(code, 400, "{text}");
+    assert_eq!(code, 415, "{text}");
     assert!(text.contains("Content-Type"), "it says what is missing: {text}");
 }
 
@@ -362,7 +362,7 @@ async fn workers_are_lost_with_their_node_and_no_batch_is_charged() {
     lease_in_round(&serving, "a", round).await;
     lease_in_round(&serving, "b", round).await;
     report_failure(&mut a, "a", round).await;
-    assert_eq!(Serving::http(serving.grpc, "POST /api/gone/b HTTP/1.1").await.0, 200);
+    assert_eq!(Serving::http(serving.grpc, "POST /api/gone/b HTTP/1.1\nContent-Type: application/json").await.0, 200);
     a.join().await;
     a.world(|world| world.round > round && world.size == 1).await;
     await_totals(&serving, "the end of all leases", |dataset| dataset["totals"]["granted"] == 0).await;

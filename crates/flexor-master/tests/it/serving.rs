@@ -62,6 +62,7 @@ impl Serving {
             state: state.map(Path::to_owned),
             token: token.map(|token| Token::parse(token).unwrap()),
             journal_loss: flexor_master::LossPolicy::Refuse,
+            hosts: vec!["job-master.svc".to_owned()],
             plain_store: false,
         };
         let master = Master::open(config, ports, &Faults::off())?;
@@ -89,7 +90,8 @@ impl Serving {
         let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
         let (line, body) = head.split_once("\n\n").unwrap_or((head, ""));
         let length = body.len();
-        let request = format!("{line}\nHost: x\nConnection: close\nContent-Length: {length}\n\n").replace('\n', "\r\n");
+        let request =
+            format!("{line}\nHost: localhost\nConnection: close\nContent-Length: {length}\n\n").replace('\n', "\r\n");
         socket.write_all(format!("{request}{body}").as_bytes()).await.unwrap();
         let mut answer = String::new();
         socket.read_to_string(&mut answer).await.unwrap();

@@ -1,8 +1,9 @@
 //! Checkpoint storage in a directory of a file system.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::storage::Storage;
@@ -51,7 +52,7 @@ impl Storage for DirectoryStorage {
     fn put(&self, name: &str, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let path = self.path(name)?;
         let directory = path.parent().unwrap_or(&self.root);
-        fs::create_dir_all(directory)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let mut half = path.clone().into_os_string();
         half.push(HALF);
         let half = PathBuf::from(half);
@@ -113,7 +114,8 @@ impl Storage for DirectoryStorage {
 }
 
 fn write_and_sync(path: &Path, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let file = SyncingFile { file: File::create(path)?, unsynced: 0 };
+    let created = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    let file = SyncingFile { file: created?, unsynced: 0 };
     let mut writer = BufWriter::with_capacity(BUFFER, file);
     write(&mut writer)?;
     writer.into_inner().map_err(io::IntoInnerError::into_error)?.file.sync_all()
@@ -171,6 +173,8 @@ fn ignore_missing(done: io::Result<()>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -185,6 +189,8 @@ mod tests {
         });
         assert_eq!(fails.unwrap_err().to_string(), "the disk is full");
         assert_eq!(directory.list().unwrap(), ["a/x"]);
+        let mode = |path: &str| fs::metadata(home.path().join(path)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(["checkpoints", "checkpoints/a", "checkpoints/a/x"].map(mode), [0o700, 0o700, 0o600]);
         assert_eq!(fs::read_dir(home.path().join("checkpoints/a")).unwrap().count(), 1);
         assert_eq!((directory.size("a/x").unwrap(), directory.read("a/x", 1..4).unwrap()), (5, b"ell".to_vec()));
         assert!(directory.read("a/x", 1..9).unwrap_err().to_string().contains("the file has 5 bytes"));

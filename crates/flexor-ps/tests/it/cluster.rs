@@ -254,6 +254,7 @@ fn config(replication_factor: u32, checkpoints: Option<Checkpoints>) -> Config {
         state: None,
         token: None,
         journal_loss: flexor_master::LossPolicy::Refuse,
+        hosts: Vec::new(),
         plain_store: false,
     }
 }

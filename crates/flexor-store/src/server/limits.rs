@@ -28,7 +28,7 @@ impl Default for Limits {
         Limits {
             connections: 16_384,
             validate_within: Duration::from_secs(10),
-            request_within: Duration::from_secs(60),
+            request_within: Duration::from_secs(20),
             outgoing: 64 << 20,
             pause_reading_at: 4 << 20,
             incomplete: 256 << 20,

@@ -3,13 +3,13 @@
 //! With `--standalone` it serves this launch alone, on free ports of this machine. With `--rdzv-conf is_host=true`, or on
 //! rank 0 of a static rendezvous, it serves all nodes at the address where torchrun's first node would serve.
 
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use flexor_client::token_file;
 use flexor_dialects::launch_options::{Address, LaunchOptions, Nodes};
 use flexor_engine::rendezvous::Settings;
 use flexor_master::faults::Faults;
@@ -19,8 +19,6 @@ use flexor_model::{JobUid, env};
 use tempfile::NamedTempFile;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::task::JoinHandle;
-
-use crate::master::read_token;
 
 /// Name of the job if the command line gives none.
 pub const JOB: &str = "standalone";
@@ -44,7 +42,7 @@ impl OwnMaster {
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let generated = if token_file.is_none() { Some(make_token().context("cannot make a token")?) } else { None };
         let token = token_file.or(generated.as_ref().map(NamedTempFile::path));
-        let mut own = Self::serve(options, JOB, Nodes { min: 1, max: 1 }, here, token).await?;
+        let mut own = Self::serve(options, JOB, Nodes { min: 1, max: 1 }, (here, None), token).await?;
         own.token_file = generated;
         Ok(own)
     }
@@ -70,14 +68,14 @@ impl OwnMaster {
                 env::TOKEN_FILE.name
             );
         }
-        Self::serve(options, id, nodes, SocketAddr::new(ip, at.port), token_file).await
+        Self::serve(options, id, nodes, (SocketAddr::new(ip, at.port), Some(host)), token_file).await
     }
 
     async fn serve(
         options: &LaunchOptions,
         id: &str,
         nodes: Nodes,
-        at: SocketAddr,
+        (at, host): (SocketAddr, Option<&str>),
         token_file: Option<&Path>,
     ) -> anyhow::Result<Self> {
         let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
@@ -103,7 +101,8 @@ impl OwnMaster {
             servers: flexor_engine::ps_membership::Settings::default(),
             checkpoints: None,
             state: None,
-            token: token_file.map(read_token).transpose()?,
+            token: token_file.map(token_file::read).transpose()?,
+            hosts: host.into_iter().map(str::to_owned).collect(),
             journal_loss: flexor_master::LossPolicy::Refuse,
             plain_store: false,
         };
@@ -152,10 +151,8 @@ pub fn named(id: &str) -> Option<&str> {
 
 /// Generates a random token, in a file that only this user can read.
 fn make_token() -> io::Result<NamedTempFile> {
-    let mut random = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut random)?;
     let mut file = tempfile::Builder::new().prefix("flexor-token-").tempfile()?;
-    writeln!(file, "{:032x}", u128::from_ne_bytes(random))?;
+    token_file::write_random(&mut file)?;
     Ok(file)
 }
 

@@ -2,8 +2,10 @@
 //!
 //! The options are those of ElasticDL's own server, with dashes or with underscores. No Flexor master takes part.
 
+use std::fs::DirBuilder;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -13,7 +15,6 @@ use flexor_ps::elasticdl::{
 };
 use flexor_ps::spec::Optimizer;
 use tokio::net::TcpListener;
-use tonic::transport::server::TcpIncoming;
 
 use crate::exit::{Exit, Misused, Refused};
 use crate::signals::Termination;
@@ -134,7 +135,8 @@ fn misused(message: String) -> anyhow::Error {
 
 /// Creates the folder for checkpoints and a file in it: a wrong folder fails at the start, not at the first checkpoint.
 fn check_writable(folder: &Path) -> anyhow::Result<()> {
-    let tried = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
+    let private = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let tried = private.and_then(|()| tempfile::tempfile_in(folder));
     tried.map(drop).map_err(|error| {
         let shown = folder.display();
         Refused(anyhow!("--checkpoint-dir {shown} cannot be written: {error}; name a writable folder")).into()
@@ -153,19 +155,16 @@ pub(super) async fn run(
 ) -> anyhow::Result<Exit> {
     let server = args.server()?;
     let listener = listen().await?;
+    flexor_listen::prepare(&listener)?;
     let listening: SocketAddr = listener.local_addr()?;
     tracing::info!(%listening, server = args.ps_id, servers = args.num_ps_pods, mode = ?args.mode(), "serves ElasticDL's workers");
-    let serving = tonic::transport::Server::builder()
-        .initial_stream_window_size(8 << 20)
-        .initial_connection_window_size(16 << 20)
-        .add_routes(server.routes())
-        .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)));
+    if !listening.ip().is_loopback() {
+        tracing::warn!(%listening, "ElasticDL's workers have no token: let only the job's pods reach this address");
+    }
+    let http = super::http_server();
     let exit = tokio::select! {
         exit = termination.wait() => exit,
-        served = serving => {
-            served.context("cannot serve")?;
-            Exit::Success
-        }
+        () = http.serve(&listener, server.routes().into_axum_router()) => Exit::Success,
     };
     tokio::task::spawn_blocking(move || server.finish_writing())
         .await

@@ -91,6 +91,7 @@ impl World {
             state: None,
             token: None,
             journal_loss: flexor_master::LossPolicy::Refuse,
+            hosts: Vec::new(),
             plain_store: false,
         };
         let ports = Ports { grpc: unused().await, store: unused().await, http: unused().await };

@@ -1,7 +1,8 @@
 //! Copies the logs of existing pods, before their removal deletes them.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -42,7 +43,8 @@ pub fn folder(logs: &Path, namespace: &DnsLabel, pod: &str) -> PathBuf {
 pub fn copy_of_failed_run(cluster: &Cluster) -> Option<PathBuf> {
     let folder = cluster.state_dir().logs_of_last_failure();
     let _ = fs::remove_dir_all(&folder);
-    match copy(cluster, &folder) {
+    let created = DirBuilder::new().mode(0o700).create(&folder).context("cannot create the folder of the logs");
+    match created.and_then(|()| copy(cluster, &folder)) {
         Ok(()) => Some(folder),
         Err(error) => {
             tracing::warn!("cannot copy the logs: {}", output::with_causes(&error));

@@ -2,7 +2,7 @@
 //!
 //! A guard ends the cluster and its pods by process id.
 
-mod cluster;
+pub mod cluster;
 mod deep_state_dirs;
 mod kills;
 mod lifecycle;

@@ -2,7 +2,7 @@
 //!
 //! The tests kill processes and then compare the master's report with the lines that the workers wrote.
 
-mod api;
+pub mod api;
 mod checkpoints;
 mod damaged_journal;
 mod endings;

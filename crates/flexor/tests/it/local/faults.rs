@@ -21,6 +21,7 @@ pub mod random;
 mod refused_starts;
 mod signals;
 pub mod store_client;
+mod strangers;
 mod tokens;
 mod two_masters;
 mod worlds;

@@ -31,5 +31,6 @@ mod servers;
 mod surprises;
 mod synchronous;
 mod terminal;
+mod tokens;
 mod view;
 mod volumes;

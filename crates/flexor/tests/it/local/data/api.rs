@@ -20,7 +20,7 @@ pub fn post(master: SocketAddr, path: &str, body: &Value) -> (u16, Value) {
 fn ask(master: SocketAddr, method: &str, path: &str, body: &str) -> (u16, Value) {
     let mut socket = TcpStream::connect(master).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let head = format!("{method} /api/{path} HTTP/1.1\r\nHost: x\r\nConnection: close");
+    let head = format!("{method} /api/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close");
     let length = body.len();
     write!(socket, "{head}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
     let mut answer = String::new();

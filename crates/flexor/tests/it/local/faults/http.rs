@@ -15,15 +15,15 @@ pub fn get_with(address: SocketAddr, path: &str, headers: &str) -> (u16, String)
     ask(address, path, headers).unwrap()
 }
 
-/// A GET to a server that may not be running.
-pub fn try_get(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
-    ask(address, path, "")
+/// A GET with the job's token to a server that may not be running.
+pub fn try_get(address: SocketAddr, path: &str, token: &str) -> io::Result<(u16, String)> {
+    ask(address, path, &format!("Authorization: Bearer {token}\r\n"))
 }
 
 fn ask(address: SocketAddr, path: &str, headers: &str) -> io::Result<(u16, String)> {
     let mut socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(PATIENCE))?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
     socket.write_all(request.as_bytes())?;
     let mut answer = String::new();
     socket.read_to_string(&mut answer)?;

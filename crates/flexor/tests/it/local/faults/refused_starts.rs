@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 
 use super::master::{JOB, Master};
 use super::process::server;
@@ -32,6 +33,9 @@ fn a_refused_start_says_what_is_wrong_and_what_to_do() {
     fs::write(&empty, " \n").unwrap();
     fs::write(&odd, "two words").unwrap();
     fs::write(&file, "").unwrap();
+    for private in [&empty, &odd] {
+        fs::set_permissions(private, fs::Permissions::from_mode(0o600)).unwrap();
+    }
     let taken = TcpListener::bind(ANY).unwrap();
     let port = taken.local_addr().unwrap().to_string();
     let mut printed = String::new();

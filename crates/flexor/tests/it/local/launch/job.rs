@@ -64,7 +64,8 @@ impl Job {
 
     /// A POST to the master; returns its answer.
     pub fn post(&self, path: &str, body: &str) -> String {
-        let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json");
+        let head =
+            format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json");
         let mut socket = TcpStream::connect(self.master.ports.grpc).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(socket, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();

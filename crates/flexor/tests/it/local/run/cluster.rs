@@ -80,6 +80,11 @@ impl Workspace {
         StateDir::at(self.folder.path().join("home"))
     }
 
+    /// The token of a job in the default namespace; empty if there is no such job.
+    pub fn token(&self, job: &str) -> String {
+        fs::read_to_string(self.state_dir().token("default", job)).unwrap_or_default().trim().to_owned()
+    }
+
     /// All pods that have started.
     pub fn pods(&self) -> Vec<LocalPod> {
         let entries = fs::read_dir(self.state_dir().pods()).into_iter().flatten();
@@ -119,7 +124,13 @@ impl Workspace {
             main.iter().for_each(|main| super::super::launch::launcher::await_gone(main));
         }
         let state_dir = self.state_dir();
-        for folder in [state_dir.jobs(), state_dir.pods(), state_dir.status(), state_dir.path().join("masters")] {
+        for folder in [
+            state_dir.jobs(),
+            state_dir.pods(),
+            state_dir.status(),
+            state_dir.path().join("masters"),
+            state_dir.path().join("tokens"),
+        ] {
             let left: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
             assert!(left.is_empty(), "{left:?}");
         }

@@ -159,7 +159,7 @@ pub fn redacted(text: &str) -> String {
     let mut text = text.to_owned();
     for (found, put) in [
         (r"(?m)/\S+/flexor$", "FLEXOR"),
-        (r"/\S+/pods/", "STATE/pods/"),
+        (r"/\S+/(pods|tokens)/", "STATE/$1/"),
         (r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME"),
         (r"\b[0-9a-f]{16,32}\b", "UID"),
         // Ports that were free when a master took them.

@@ -3,9 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use flexor_testbed::skip;
 use nix::sys::signal::Signal;
 
 use super::super::faults::deadline::eventually;
+use super::super::faults::process::server;
 use super::super::launch::launcher::Launcher;
 use super::laptop::{Laptop, dlrover};
 use crate::program::run;
@@ -65,4 +67,72 @@ fn without_a_cluster_the_next_step_is_shown() {
         (ran.code == 3 && ran.stderr == hint).then_some(())
     });
     assert!(socket.exists());
+}
+
+/// Every way into a state directory.
+const WAYS_IN: [&[&str]; 8] = [
+    &["run", "job.yaml"],
+    &["run", "--resume"],
+    &["local", "up", "job.yaml"],
+    &["local", "down"],
+    &["local", "status"],
+    &["get", "pods"],
+    &["apply", "-f", "job.yaml"],
+    &["kill", "x"],
+];
+
+/// A folder with a manifest, and with a state directory in which a job was planted.
+fn planted() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("job.yaml"), dlrover("torch-mnist")).unwrap();
+    fs::create_dir_all(folder.path().join("home/jobs")).unwrap();
+    fs::write(folder.path().join("home/jobs/default.planted.json"), "{}").unwrap();
+    folder
+}
+
+fn assert_refused(folder: &tempfile::TempDir, why: &str) {
+    let home = folder.path().join("home");
+    let tree = || {
+        let mut entries: Vec<_> = fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        entries.sort();
+        entries
+    };
+    let before = tree();
+    for way in WAYS_IN {
+        let ran = server(way).args(["--state-dir", "home"]).current_dir(folder.path()).output().unwrap();
+        let ran = crate::program::ProgramOutput::from(ran);
+        assert_ne!(ran.code, 0, "{way:?}: {}", ran.stdout);
+        assert!(ran.stderr.contains(why) && ran.stderr.contains("--state-dir"), "{way:?}: {}", ran.stderr);
+        assert_eq!(tree(), before, "{way:?} changes nothing");
+    }
+}
+
+#[test]
+fn a_state_directory_that_others_can_write_to_is_refused() {
+    let folder = planted();
+    fs::set_permissions(folder.path().join("home"), fs::Permissions::from_mode(0o777)).unwrap();
+    assert_refused(&folder, "other users can write to");
+}
+
+#[test]
+fn a_state_directory_of_another_user_is_refused() {
+    if !nix::unistd::geteuid().is_root() {
+        skip!("only root can give a directory to another user");
+    }
+    let folder = planted();
+    std::os::unix::fs::chown(folder.path().join("home"), Some(65534), None).unwrap();
+    assert_refused(&folder, "belongs to user 65534");
+}
+
+#[test]
+fn a_planted_part_of_a_state_directory_is_refused() {
+    let folder = planted();
+    let home = folder.path().join("home");
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::set_permissions(home.join("jobs/default.planted.json"), fs::Permissions::from_mode(0o666)).unwrap();
+    for way in [&["run", "job.yaml"][..], &["run", "--resume"], &["local", "up"], &["local", "down"]] {
+        let ran = server(way).args(["--state-dir", "home"]).current_dir(folder.path()).output().unwrap();
+        let stderr = String::from_utf8(ran.stderr).unwrap();
+        assert!(!ran.status.success() && stderr.contains("default.planted.json"), "{way:?}: {stderr}");
+    }
 }

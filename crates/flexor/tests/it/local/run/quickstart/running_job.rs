@@ -31,7 +31,8 @@ impl<'a> Training<'a> {
     /// The master's status; null while none answers.
     pub fn status(&self) -> Value {
         let Some(master) = self.master.get().or_else(|| self.find_master()) else { return Value::Null };
-        let answer = http::try_get(master, "/api/status").ok().filter(|(code, _)| *code == 200);
+        let token = self.workspace.token("quickstart");
+        let answer = http::try_get(master, "/api/status", &token).ok().filter(|(code, _)| *code == 200);
         self.master.set(answer.is_some().then_some(master));
         answer.and_then(|(_, body)| serde_json::from_str(&body).ok()).unwrap_or_default()
     }
