@@ -32,6 +32,15 @@ pub const BIN: EnvVar = EnvVar {
     meaning: "Path of the `flexor` program that tests start. `cargo xtask test` builds it once and sets this.",
 };
 
+/// The seed of random tests.
+pub const SEED: EnvVar = EnvVar {
+    name: "FLEXOR_SEED",
+    read_by: "tests",
+    default: "the seeds that each test names, or another one each time",
+    meaning: "The one seed that random tests play. A test that fails prints the line with its seed. `cargo xtask test` \
+              sets `PROPTEST_RNG_SEED` to the same number, for tests with proptest.",
+};
+
 /// The file with the faults that are injected into a master.
 pub const FAULTS: EnvVar = EnvVar {
     name: "FLEXOR_FAULTS",
@@ -112,4 +121,4 @@ pub const COMPLETE: EnvVar = EnvVar {
 
 /// Every variable, in the order of the reference page.
 pub const ALL: &[EnvVar] =
-    &[CACHE, BIN, TOKEN_FILE, STATE, LOG, FAULTS, MASTER, WORKER, INCARNATION, WORLD_SOCKET, COMPLETE];
+    &[CACHE, BIN, SEED, TOKEN_FILE, STATE, LOG, FAULTS, MASTER, WORKER, INCARNATION, WORLD_SOCKET, COMPLETE];
