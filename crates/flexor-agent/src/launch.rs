@@ -11,6 +11,7 @@
 //! failure restarts the workers of all nodes. Command lines are parsed by the binary.
 
 mod finished_node;
+mod fixed_store;
 mod group_failure;
 mod incarnations;
 mod job_identity;
@@ -40,6 +41,7 @@ use std::time::Duration;
 
 use flexor_client::Upstream;
 
+pub use self::fixed_store::FixedStore;
 use self::incarnations::Incarnations;
 pub use self::launch_end::{LaunchEnd, LaunchError};
 pub use self::limits::{Limits, RequestedLimits};
@@ -76,6 +78,8 @@ pub struct Launch {
     pub join_timeout: Option<Duration>,
     /// How long workers that survive a change have to leave their world. They have three times as long to join the next.
     pub change_timeout: Duration,
+    /// Where the programs of this node expect the store, if not at a port that the launcher chooses.
+    pub fixed_store: Option<FixedStore>,
     /// Whether every worker sees only its own GPU, and local rank 0.
     pub virtual_local_rank: bool,
     /// How a worker is started.

@@ -92,11 +92,12 @@ pub fn restore(
     snapshot: &[u8],
 ) -> Result<(), RecordError> {
     let snapshot = wire::Snapshot::decode(snapshot)?;
-    for key in snapshot.keys {
-        store.replay(StoreFact::Key(mutation_of(key)));
-    }
+    // A key of a round is told from the state of a run by the runs that are known.
     for machine in snapshot.machines {
         store.restore_run(machine.run.into(), serde_json::from_slice(&machine.state)?);
+    }
+    for key in snapshot.keys {
+        store.replay(StoreFact::Key(mutation_of(key)));
     }
     for operation in snapshot.operations {
         store.replay(StoreFact::Operation(origin_of(operation)));

@@ -32,6 +32,15 @@ pub const BIN: EnvVar = EnvVar {
     meaning: "Path of the `flexor` program that tests start. `cargo xtask test` builds it once and sets this.",
 };
 
+/// The seed of random tests.
+pub const SEED: EnvVar = EnvVar {
+    name: "FLEXOR_SEED",
+    read_by: "tests",
+    default: "the seeds that each test names, or another one each time",
+    meaning: "The one seed that random tests play. A test that fails prints the line with its seed. `cargo xtask test` \
+              sets `PROPTEST_RNG_SEED` to the same number, for tests with proptest.",
+};
+
 /// The file with the faults that are injected into a master.
 pub const FAULTS: EnvVar = EnvVar {
     name: "FLEXOR_FAULTS",
@@ -122,6 +131,7 @@ pub const COMPLETE: EnvVar = EnvVar {
 pub const ALL: &[EnvVar] = &[
     CACHE,
     BIN,
+    SEED,
     TOKEN_FILE,
     STATE,
     ACCEPT_JOURNAL_LOSS,

@@ -6,6 +6,7 @@
 pub mod devices;
 mod help;
 mod own_master;
+mod shared_port;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use flexor_agent::launch::{self, Launch, LaunchEnd, RequestedLimits, Signals};
+use flexor_agent::launch::{self, FixedStore, Launch, LaunchEnd, RequestedLimits, Signals};
 use flexor_agent::processes::Keeper;
 use flexor_agent::workers::{LinePrefix, LocalRank, LogFolder, LogOptions, Shim, StreamChoice, Streams};
 use flexor_client::Upstream;
@@ -110,13 +111,14 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
         output::note(&format!("error: {}: {error}", env::TOKEN_FILE.name));
         return Ok(Exit::Infrastructure);
     }
-    let RendezvousPoint { address, run, mut own, node } = match rendezvous(&options, token_file.as_deref()).await {
-        Ok(point) => point,
-        Err(error) => {
-            output::note(&format!("error: {}", output::with_causes(&error)));
-            return Ok(Exit::Infrastructure);
-        }
-    };
+    let RendezvousPoint { address, run, mut own, node, fixed_store } =
+        match rendezvous(&options, token_file.as_deref()).await {
+            Ok(point) => point,
+            Err(error) => {
+                output::note(&format!("error: {}", output::with_causes(&error)));
+                return Ok(Exit::Infrastructure);
+            }
+        };
     let token_file = token_file.or_else(|| own.as_ref()?.token_file().map(Path::to_owned));
     let master = match Upstream::new(&address, token_file.clone()) {
         Ok(master) => master,
@@ -145,6 +147,7 @@ async fn launch(options: LaunchOptions) -> anyhow::Result<Exit> {
         grace: options.shutdown_timeout,
         join_timeout: join_timeout(&options),
         change_timeout: options.rendezvous_conf.change_timeout.unwrap_or(CHANGE_TIMEOUT),
+        fixed_store,
         virtual_local_rank: options.virtual_local_rank,
         shim: Shim::new(std::env::current_exe().context("cannot find this program")?, [SHIM]),
         logs: log_options(&options.output).open(&run)?,
@@ -190,6 +193,8 @@ struct RendezvousPoint {
     own: Option<OwnMaster>,
     /// Name and incarnation of this node.
     node: (Arc<str>, u64),
+    /// Where the programs of this node expect the store of their world.
+    fixed_store: Option<FixedStore>,
 }
 
 async fn rendezvous(options: &LaunchOptions, token_file: Option<&Path>) -> anyhow::Result<RendezvousPoint> {
@@ -202,6 +207,7 @@ async fn rendezvous(options: &LaunchOptions, token_file: Option<&Path>) -> anyho
                 run: own_master::JOB.to_owned(),
                 own: Some(own),
                 node: node()?,
+                fixed_store: None,
             })
         }
         Rendezvous::Elastic { at, id } => {
@@ -212,17 +218,23 @@ async fn rendezvous(options: &LaunchOptions, token_file: Option<&Path>) -> anyho
                 Some(true) => Some(OwnMaster::start_for_all(options, id, &at, options.nodes, token_file).await?),
                 Some(false) | None => None,
             };
-            Ok(RendezvousPoint { address: join_host_port(&at), run: id.clone(), own, node: node()? })
+            let address = join_host_port(&at);
+            Ok(RendezvousPoint { address, run: id.clone(), own, node: node()?, fixed_store: None })
         }
         Rendezvous::Static { at, rank, id } => {
             let all = Nodes { min: options.nodes.max, max: options.nodes.max };
-            let own = match rank {
-                0 => Some(OwnMaster::start_for_all(options, id, at, all, token_file).await?),
-                1.. => None,
+            let (own, fixed_store) = match rank {
+                0 => {
+                    let (own, fixed) = OwnMaster::start_static(options, id, at, all, token_file).await?;
+                    (Some(own), Some(fixed))
+                }
+                1.. => (None, None),
             };
+            let port = own.as_ref().map_or(at.port, OwnMaster::port);
+            let address = join_host_port(&Address { host: at.host.clone(), port });
             // The first world orders nodes by name, so each gets its rank.
             let node = (format!("rank-{rank}").into(), new_incarnation());
-            Ok(RendezvousPoint { address: join_host_port(at), run: id.clone(), own, node })
+            Ok(RendezvousPoint { address, run: id.clone(), own, node, fixed_store })
         }
     }
 }

@@ -77,6 +77,9 @@ impl TestProgram {
     fn test_command(&self, flexor: &Path, tests: &[String], tier: Tier) -> Command {
         let mut command = self.command();
         command.env(flexor_model::env::BIN.name, flexor);
+        if let Some(seed) = std::env::var_os(flexor_model::env::SEED.name) {
+            command.env("PROPTEST_RNG_SEED", seed);
+        }
         // libtest prints the time and the output of each test only in its JSON format, which it calls unstable. The
         // toolchain is pinned, so the format cannot change; this variable enables it on stable.
         command.env("RUSTC_BOOTSTRAP", "1");

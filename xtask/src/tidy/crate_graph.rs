@@ -19,7 +19,8 @@ struct Layer {
 /// Every crate, bottom first.
 const LAYERS: &[Layer] = &[
     Layer { name: "flexor-model", uses: &[], in_tests: &[] },
-    Layer { name: "flexor-engine", uses: &["flexor-model"], in_tests: &[] },
+    Layer { name: "flexor-seeds", uses: &["flexor-model"], in_tests: &[] },
+    Layer { name: "flexor-engine", uses: &["flexor-model"], in_tests: &["flexor-seeds"] },
     Layer { name: "flexor-sched", uses: &["flexor-model"], in_tests: &[] },
     Layer { name: "flexor-dialects", uses: &["flexor-model", "flexor-engine"], in_tests: &[] },
     Layer { name: "flexor-wire", uses: &[], in_tests: &[] },
@@ -29,12 +30,12 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "flexor-ps",
         uses: &["flexor-model", "flexor-wire", "flexor-client"],
-        in_tests: &["flexor-engine", "flexor-master"],
+        in_tests: &["flexor-engine", "flexor-master", "flexor-seeds"],
     },
     Layer {
         name: "flexor-store",
         uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-client", "flexor-listen"],
-        in_tests: &[],
+        in_tests: &["flexor-seeds"],
     },
     Layer {
         name: "flexor-master",
@@ -87,7 +88,7 @@ const LAYERS: &[Layer] = &[
             "flexor-control",
             "flexor-local",
         ],
-        in_tests: &["flexor-testbed"],
+        in_tests: &["flexor-seeds", "flexor-testbed"],
     },
     Layer {
         name: "xtask",

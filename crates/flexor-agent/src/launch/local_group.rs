@@ -63,7 +63,7 @@ impl LocalGroup {
         let Incarnation { number: incarnation, attempt } = incarnation;
         let specs: Vec<WorkerSpec> = (0..launch.processes)
             .map(|local| {
-                let worker_world = worker_world(world, &store, local);
+                let worker_world = worker_world(launch, world, &store, local);
                 let environment = environment(launch, local, &RestartCount::of(world), Some(worker_world));
                 spec(launch, local, (Some(world.first_process + local), environment), incarnation, &socket)
             })
@@ -163,7 +163,8 @@ pub(super) fn worker_name(node: &str, local_rank: u32) -> String {
 
 async fn open_store(launch: &Launch, world: &World) -> Result<RoundStore, LaunchError> {
     let (node, _) = &launch.node;
-    RoundStore::start(launch.master.clone(), node, &world.run, world.round).await.map_err(LaunchError::Store)
+    let store = RoundStore::start(launch.master.clone(), node, &world.run, world.round).await;
+    Ok(store.map_err(LaunchError::Store)?.at(launch.fixed_store.as_ref()))
 }
 
 fn world_messages(launch: &Launch, world: &World, store: &RoundStore) -> Vec<WorldMessage> {
@@ -180,8 +181,12 @@ fn world_messages(launch: &Launch, world: &World, store: &RoundStore) -> Vec<Wor
     (0..launch.processes).map(message).collect()
 }
 
-fn worker_world(world: &World, store: &RoundStore, local: u32) -> WorkerWorld {
+fn worker_world(launch: &Launch, world: &World, store: &RoundStore, local: u32) -> WorkerWorld {
     let rank = world.first_process + local;
+    let (master_addr, master_port) = match &launch.fixed_store {
+        Some(fixed) => (fixed.host.clone(), fixed.port),
+        None => (store.address().ip().to_string(), store.address().port()),
+    };
     WorkerWorld {
         rank: GlobalRank(rank),
         world_size: world.processes,
@@ -189,8 +194,8 @@ fn worker_world(world: &World, store: &RoundStore, local: u32) -> WorkerWorld {
         group_world_size: world.size,
         role_rank: rank,
         role_world_size: world.processes,
-        master_addr: store.address().ip().to_string(),
-        master_port: store.address().port(),
+        master_addr,
+        master_port,
     }
 }
 

@@ -11,9 +11,12 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::FixedStore;
+
 /// Dropping it ends the store.
 pub(super) struct RoundStore {
     address: SocketAddr,
+    fixed: Option<FixedStore>,
     stop: Option<oneshot::Sender<()>>,
     _task: JoinHandle<()>,
 }
@@ -30,7 +33,16 @@ impl RoundStore {
             let ended = sidecar.run(async { drop(stopped.await) }).await;
             tracing::debug!(?ended, "the store of the round has ended");
         });
-        Ok(Self { address, stop: Some(stop), _task: task })
+        Ok(Self { address, fixed: None, stop: Some(stop), _task: task })
+    }
+
+    /// Makes the store reachable at a fixed address, until it ends.
+    pub(super) fn at(mut self, fixed: Option<&FixedStore>) -> Self {
+        if let Some(fixed) = fixed {
+            fixed.publish(self.address);
+        }
+        self.fixed = fixed.cloned();
+        self
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -41,6 +53,9 @@ impl RoundStore {
 impl Drop for RoundStore {
     fn drop(&mut self) {
         drop(self.stop.take());
+        if let Some(fixed) = &self.fixed {
+            fixed.withdraw(self.address);
+        }
     }
 }
 

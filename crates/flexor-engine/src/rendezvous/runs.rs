@@ -80,7 +80,7 @@ impl Runs {
         if self.runs.contains_key(run) {
             return Ok(false);
         }
-        if self.runs.len() >= MAX_RUNS {
+        if self.is_full() {
             return Err(TooManyRuns);
         }
         self.restore(run);
@@ -88,6 +88,11 @@ impl Runs {
             self.apply(run, Event::Expect { nodes: self.expected }, Duration::ZERO);
         }
         Ok(true)
+    }
+
+    /// Whether no other run can be opened.
+    pub fn is_full(&self) -> bool {
+        self.runs.len() >= MAX_RUNS
     }
 
     /// Applies an event to a run, and keeps the decided facts for the journal. An unknown run decides nothing.

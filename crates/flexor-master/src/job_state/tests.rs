@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use flexor_store::codec::Reply;
+use flexor_store::keyspace::{Change, Mutation};
 use flexor_store::state::Zone;
 
 use super::*;
@@ -363,18 +364,82 @@ fn the_exit_barrier_opens_for_agents_that_were_counted_by_an_earlier_master() {
     assert_eq!(scene.take(agents[0].conn), [0]);
 }
 
+fn value(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+fn encoded(reply: Reply) -> Vec<u8> {
+    reply.into_bytes().into()
+}
+
 #[test]
-fn no_client_can_write_a_key_that_could_be_a_state() {
+fn keys_that_look_like_those_of_a_rendezvous_belong_to_programs() {
     let mut scene = scene(1, 1);
     let conn = ConnId::fresh();
-    let planted =
-        |key: &'static [u8]| Request::Set { key: Bytes::from_static(key), value: Bytes::from_static(b"evil") };
-    for key in [&b"/torch.rendezvous.job"[..], b"/torch.rendezvous.other", b"/torch.rendezvous.other.0/MASTER_ADDR"] {
-        assert!(scene.try_request(conn, planted(key)).is_err(), "{key:?}");
+    scene.world(&["a"]);
+    let keys = ["/torch.rendezvous.other", "/torch.rendezvous.job.0/workers//key", "/torch.rendezvous.other.0/key"];
+    for key in keys {
+        let swap = |expected, desired| Request::CompareSet { key: value(key), expected, desired };
+        scene.request(conn, swap(Bytes::new(), value("no pickle")));
+        assert_eq!(scene.take(conn), encoded(Reply::Value(value("no pickle"))), "{key}");
+        scene.request(conn, swap(value("no pickle"), value("*")));
+        assert_eq!(scene.take(conn), encoded(Reply::Value(value("*"))), "{key}");
+        scene.request(conn, Request::Append { key: value(key), value: value("+") });
+        scene.request(conn, Request::MultiGet { keys: vec![value(key), value("/none")] });
+        assert_eq!(scene.take(conn), encoded(Reply::Values(vec![value("*+"), Bytes::new()])), "{key}");
+        scene.request(conn, Request::DeleteKey { key: value(key) });
+        assert_eq!(scene.take(conn), encoded(Reply::Number(1)), "{key}");
     }
-    scene.agent("a");
-    scene.request(conn, planted(b"/torch.rendezvous.job.0/MASTER_ADDR"));
-    assert!(scene.try_request(conn, planted(b"/torch.rendezvous.job")).is_err());
-    let both = vec![Bytes::from_static(b"/torch.rendezvous.job"), Bytes::from_static(b"/k")];
+    assert!(scene.state.rendezvous("other").is_none(), "no run began");
+}
+
+#[test]
+fn a_key_of_a_round_never_begins_a_run() {
+    let mut scene = scene(1, 1);
+    let agents = scene.world(&["a"]);
+    let (conn, key) = (ConnId::fresh(), value("/torch.rendezvous.job.0/workers//key"));
+    let desired = Bytes::from_static(flexor_store::state::SENTINEL);
+    for expected in [Bytes::new(), desired.clone()] {
+        let swap = Request::CompareSet { key: key.clone(), expected, desired: desired.clone() };
+        scene.request(conn, swap);
+        assert_eq!(scene.take(conn), encoded(Reply::Value(desired.clone())));
+    }
+    let mutation = Mutation { seq: 1, key, change: Change::Set(desired) };
+    scene.state.replay(StoreFact::Key(mutation));
+    assert!(scene.state.rendezvous("job.0/workers//key").is_none(), "not after a replay either");
+    assert_eq!(agents.len(), 1);
+}
+
+#[test]
+fn a_run_begins_whatever_a_program_has_written_to_its_key() {
+    let mut scene = scene(1, 1);
+    let conn = ConnId::fresh();
+    scene.request(conn, Request::Set { key: agent::state_key("job"), value: value("planted") });
+    scene.world(&["a"]);
+    let planted = Request::Set { key: agent::state_key("job"), value: value("planted") };
+    assert!(scene.try_request(conn, planted).is_err(), "from then on only agents write it");
+    let both = vec![agent::state_key("job"), value("/k")];
     assert!(scene.try_request(conn, Request::MultiGet { keys: both }).is_err());
+}
+
+#[test]
+fn a_repeated_compare_and_set_of_a_program_is_carried_out_once() {
+    let mut scene = scene(1, 1);
+    scene.world(&["a"]);
+    let (conn, key) = (ConnId::fresh(), value("/torch.rendezvous.job.0/workers//lock"));
+    let Scene { state, out, now, .. } = &mut scene;
+    state.opened_through_sidecar(conn, "pod".into(), None, *now, out);
+    out.take_sent();
+    for _ in 0..2 {
+        let swap = Request::CompareSet { key: key.clone(), expected: Bytes::new(), desired: value("mine") };
+        let origin = OperationRecord { link: 9, connection: 1, number: 1, reply: Bytes::new() };
+        state.request_of_sidecar(conn, swap, origin, *now, out).expect("served");
+        // Between the two another client gives the lock back. A second execution would take it again.
+        state.request(ConnId::fresh(), Request::DeleteKey { key: key.clone() }, *now, out).expect("served");
+    }
+    let replies: Vec<u8> = out.take_sent().into_iter().filter(|(to, _)| *to == conn).flat_map(|(_, b)| b).collect();
+    assert_eq!(replies, encoded(Reply::Value(value("mine"))).repeat(2));
+    state.request(conn, Request::Check { keys: vec![key] }, *now, out).expect("served");
+    let present: Vec<u8> = out.take_sent().into_iter().flat_map(|(_, bytes)| bytes).collect();
+    assert_eq!(present, encoded(Reply::Present(false)));
 }

@@ -267,7 +267,7 @@ fn connect(servers: &Servers, server: &ServerId) {
         .unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn waiting_for_a_server_uses_up_no_attempt() {
     let servers = servers(&Arc::new(Journal::in_memory()), &Clock::start(Faults::off()), &watch::Sender::new(None));
     servers.0.data.register(DatasetSpec::new("d", 0, 10).unwrap()).await.unwrap();
@@ -276,7 +276,7 @@ async fn waiting_for_a_server_uses_up_no_attempt() {
         async move { servers.save_final_checkpoint().await }
     });
     // Longer than twenty attempts would take.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
     let server = ServerId::new("ps-0", 1);
     connect(&servers, &server);
     for number in [1, 2] {

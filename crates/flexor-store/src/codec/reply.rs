@@ -1,6 +1,6 @@
 //! Replies. Their bytes carry no type: the client knows the shape from its request.
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 
 use super::Chunks;
 
@@ -33,6 +33,13 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// The encoded reply.
+    pub fn into_bytes(self) -> Bytes {
+        let mut chunks = Chunks::default();
+        self.encode(&mut chunks);
+        chunks.copy_to_bytes(chunks.len())
+    }
+
     /// Encodes the reply.
     pub fn encode(self, out: &mut Chunks) {
         match self {

@@ -52,6 +52,8 @@ impl RendezvousStore {
 pub(super) fn restore_run_of(mutation: &Mutation, runs: &mut Runs) {
     if mutation.change == Change::Set(Bytes::from_static(SENTINEL))
         && let Some(run) = run_key::run_of(&mutation.key)
+        && !run_key::is_of_known_round(runs, &mutation.key)
+        && !runs.is_full()
     {
         runs.restore(&RunId::from(run));
     }

@@ -39,7 +39,7 @@ impl RendezvousStore {
         }
         self.heartbeat(&[conn], runs, now, out);
         match request {
-            Request::CompareSet { key, expected, desired } if run_key::may_hold_state(&key) => {
+            Request::CompareSet { key, expected, desired } if writes_state(runs, &key, &desired) => {
                 self.compare_set(conn, &key, (&expected, &desired), runs, now, out)
             }
             Request::Get { key } if run_at(runs, &key).is_some() => {
@@ -53,14 +53,14 @@ impl RendezvousStore {
             | Request::DeleteKey { key }
             | Request::Barrier { key, .. }
             | Request::QueuePush { key, .. }
-                if is_reserved(runs, &key) =>
+                if run_at(runs, &key).is_some() =>
             {
                 Err(refused("the state of a rendezvous can only be written with compare-and-set"))
             }
-            Request::MultiSet { pairs } if pairs.iter().any(|(key, _)| is_reserved(runs, key)) => {
+            Request::MultiSet { pairs } if pairs.iter().any(|(key, _)| run_at(runs, key).is_some()) => {
                 Err(refused("the state of a rendezvous can only be written with compare-and-set"))
             }
-            Request::MultiGet { keys } if keys.iter().any(|key| is_reserved(runs, key)) => {
+            Request::MultiGet { keys } if keys.iter().any(|key| run_at(runs, key).is_some()) => {
                 Err(refused("the state of a rendezvous can only be read by itself"))
             }
             Request::Add { ref key, .. } => {
@@ -111,7 +111,7 @@ impl RendezvousStore {
             None => read(expected)?,
         };
         open_run(runs, &run)?;
-        if self.keyspace.get(key).is_none() {
+        if self.keyspace.get(key).is_none_or(|value| value != state::SENTINEL) {
             self.keyspace.set(key.clone(), Bytes::from_static(state::SENTINEL), out);
         }
         let known = self.connections.get(&conn).and_then(|connection| connection.node.as_ref());
@@ -223,11 +223,14 @@ pub(super) fn open_run(runs: &mut Runs, run: &RunId) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Whether a key is, or may become, the state of a run: it has the prefix of a state key and is no key of a round of a
-/// known run. An agent makes its run known before it writes any other key.
-fn is_reserved(runs: &Runs, key: &[u8]) -> bool {
-    let is_of_round = || runs.iter().any(|(run, _)| run_key::is_of_round(run, key));
-    run_key::may_hold_state(key) && (run_at(runs, key).is_some() || !is_of_round())
+/// Whether a compare-and-set is torchrun's write of a run's state: that of a known run, or the first of another one.
+///
+/// An agent begins a run with the sentinel; a master that has lost its journal sees a state first. A run that begins takes
+/// its key over from a program that has written it. All other keys are the programs' own.
+pub(super) fn writes_state(runs: &Runs, key: &[u8], desired: &[u8]) -> bool {
+    let Some(run) = run_key::run_of(key) else { return false };
+    let begins = || desired == state::SENTINEL || state::decode(desired).is_ok();
+    runs.get(run).is_some() || (!run_key::is_of_known_round(runs, key) && begins())
 }
 
 /// The known run whose state a key holds.

@@ -2,16 +2,12 @@
 
 #[cfg(test)]
 use bytes::Bytes;
+use flexor_engine::rendezvous::Runs;
 use flexor_model::Round;
 
 const PREFIX: &[u8] = b"/torch.rendezvous.";
 
-/// Whether a key could be the state of a rendezvous. torchrun uses compare-and-set for no other keys.
-pub(super) fn may_hold_state(key: &[u8]) -> bool {
-    key.starts_with(PREFIX)
-}
-
-/// The run that a state key belongs to.
+/// The run whose state a key holds, if it holds one: the keys of rounds and of programs can have the same form.
 pub(super) fn run_of(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.strip_prefix(PREFIX)?).ok()
 }
@@ -46,9 +42,9 @@ fn split_round<'a>(run: &str, key: &'a [u8]) -> Option<(Round, &'a [u8])> {
     Some((Round(std::str::from_utf8(round).ok()?.parse().ok()?), &rest[1..]))
 }
 
-/// Whether a key is one of a round of this run.
-pub(super) fn is_of_round(run: &str, key: &[u8]) -> bool {
-    split_round(run, key).is_some()
+/// Whether a key is one of a round of a known run. An agent or a launcher makes its run known before it writes any of them.
+pub(super) fn is_of_known_round(runs: &Runs, key: &[u8]) -> bool {
+    runs.iter().any(|(run, _)| split_round(run, key).is_some())
 }
 
 /// The round of a key of an exit barrier of this run.

@@ -10,7 +10,7 @@ use flexor_model::Round;
 
 use super::facts::{OperationRecord, RunId, StoreFact};
 use super::replay::restore_run_of;
-use super::requests::{open_run, run_at};
+use super::requests::{open_run, run_at, writes_state};
 use super::view::{desc_of, member_of};
 use super::{ClientConnection, ClockReading, CompletedOperation, NamedNode, RendezvousStore, run_key};
 use crate::codec::Request;
@@ -77,7 +77,7 @@ impl RendezvousStore {
             self.repeat(conn, request, reply, now, out)?;
             return Ok(Vec::new());
         }
-        let is_change = changes_keys(&request);
+        let is_change = changes_keys(runs, &request);
         let read = match &request {
             Request::Get { key } => vec![key.clone()],
             Request::MultiGet { keys } => keys.clone(),
@@ -150,7 +150,9 @@ impl RendezvousStore {
         if is_state && mutation.change != Change::Set(Bytes::from_static(SENTINEL)) {
             return;
         }
-        if let Some((run, round)) = run_key::round_of(&mutation.key) {
+        if let Some((run, round)) = run_key::round_of(&mutation.key)
+            && (runs.get(run).is_some() || !run_key::is_of_known_round(runs, &mutation.key))
+        {
             skip_rounds_through(runs, &run.into(), round);
         }
         if self.keyspace.restore(mutation.clone(), out) {
@@ -180,7 +182,7 @@ fn skip_rounds_through(runs: &mut Runs, run: &RunId, round: Round) {
 }
 
 /// Whether a request itself changes keys, so that repeating it would have another result.
-fn changes_keys(request: &Request) -> bool {
+fn changes_keys(runs: &Runs, request: &Request) -> bool {
     match request {
         Request::Set { .. }
         | Request::Add { .. }
@@ -190,7 +192,7 @@ fn changes_keys(request: &Request) -> bool {
         | Request::QueuePush { .. }
         | Request::QueuePop { .. }
         | Request::Barrier { .. } => true,
-        Request::CompareSet { key, .. } => !run_key::may_hold_state(key),
+        Request::CompareSet { key, desired, .. } => !writes_state(runs, key, desired),
         Request::Validate
         | Request::Get { .. }
         | Request::Check { .. }

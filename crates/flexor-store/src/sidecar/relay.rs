@@ -9,6 +9,7 @@
 //! succeeds as if it had come before the delete; torchrun's rendezvous deletes no keys.
 
 mod connection;
+mod listed_keys;
 mod operation;
 mod request_queue;
 
@@ -19,6 +20,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
+use bytes::Bytes;
 use flexor_model::{Generation, Reason};
 use flexor_wire::master::v1::{
     Answer, Heartbeat, Hello, KeyResult, Ready, Refusal, ToSidecar, Welcome, from_sidecar::Message, to_sidecar,
@@ -102,6 +104,8 @@ pub struct Relay {
     last_connection: u64,
     undurable: UndurableResults,
     known_keys: KnownKeys,
+    /// Stands before every key of the clients.
+    prefix: Bytes,
     messages: Vec<Message>,
 }
 
@@ -118,8 +122,14 @@ impl Relay {
             last_connection: 0,
             undurable: UndurableResults::default(),
             known_keys: KnownKeys::default(),
+            prefix: Bytes::new(),
             messages: Vec::new(),
         }
+    }
+
+    /// Puts a prefix before every key, so that the clients of this relay have their own store within the master's.
+    pub fn set_prefix(&mut self, prefix: Bytes) {
+        self.prefix = prefix;
     }
 
     /// Takes a request of a client. The first request opens the connection at the master.
@@ -293,7 +303,7 @@ impl Relay {
     fn with(&mut self, number: u64, out: &mut Outbox, act: impl FnOnce(&mut RelayedConnection, &mut RelayContext<'_>)) {
         if let Some(connection) = self.connections.get_mut(&number) {
             let master = (self.stage == Stage::Up).then_some(&mut self.messages);
-            act(connection, &mut RelayContext { master, known_keys: &self.known_keys, out });
+            act(connection, &mut RelayContext { master, known_keys: &self.known_keys, prefix: &self.prefix, out });
         }
     }
 }

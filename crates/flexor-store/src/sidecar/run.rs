@@ -46,21 +46,16 @@ pub enum SidecarEnd {
 impl Sidecar {
     /// Creates a sidecar that serves the clients of this listener. To be called within a tokio runtime.
     pub fn new(listener: TcpListener, pod: Pod, upstream: Upstream) -> io::Result<Sidecar> {
-        let post = RelayService {
-            relay: Relay::new(pod, RandomState::new().hash_one(())),
-            uplink: None,
-            is_finished: false,
-            prefix: Bytes::new(),
-        };
+        let post =
+            RelayService { relay: Relay::new(pod, RandomState::new().hash_one(())), uplink: None, is_finished: false };
         let limits = Limits { connections: MAX_CONNECTIONS, ..Limits::default() };
         let server = Server::new(listener, Arc::new(Mutex::new(post)), clock_from_now(), limits)?;
         Ok(Sidecar { server, upstream })
     }
 
-    /// Puts a prefix before every key, so that the clients of this sidecar have their own keys in the master's store.
-    /// Requests about all keys (their number, their list) are answered for the whole store.
+    /// Puts a prefix before every key, so that the clients of this sidecar have their own store within the master's.
     pub fn with_prefix(self, prefix: impl Into<Bytes>) -> Sidecar {
-        self.server.handle().with(|post, _, _| post.prefix = prefix.into());
+        self.server.handle().with(|post, _, _| post.relay.set_prefix(prefix.into()));
         self
     }
 
@@ -149,8 +144,6 @@ struct RelayService {
     /// None while there is no link.
     uplink: Option<UnboundedSender<FromSidecar>>,
     is_finished: bool,
-    /// Before every key.
-    prefix: Bytes,
 }
 
 impl RelayService {
@@ -206,7 +199,6 @@ impl Service for RelayService {
     fn opened(&mut self, _: ConnId, _: SocketAddr, _: Now, _: &mut Outbox) {}
 
     fn request(&mut self, conn: ConnId, request: Request, _: Now, out: &mut Outbox) -> Result<(), Refused> {
-        let request = if self.prefix.is_empty() { request } else { request.with_prefix(&self.prefix) };
         self.relay.request(conn, request, out);
         self.send();
         Ok(())

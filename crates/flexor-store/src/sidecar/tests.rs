@@ -48,3 +48,10 @@ impl Running {
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, future).await.expect("the step completes within its timeout")
 }
+
+/// Lets a minute pass at once, with everything that happens in it.
+async fn a_minute_passes() {
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::resume();
+}

@@ -1,7 +1,8 @@
 //! A master inside the launcher's process. It has no journal, because it ends with the launch.
 //!
 //! With `--standalone` it serves this launch alone, on free ports of this machine. With `--rdzv-conf is_host=true`, or on
-//! rank 0 of a static rendezvous, it serves all nodes at the address where torchrun's first node would serve.
+//! rank 0 of a static rendezvous, it serves all nodes at the address where torchrun's first node would serve. On rank 0 of
+//! a static rendezvous that address also serves the workers' store.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use flexor_agent::launch::FixedStore;
 use flexor_client::token_file;
 use flexor_dialects::launch_options::{Address, LaunchOptions, Nodes};
 use flexor_engine::rendezvous::Settings;
@@ -19,6 +21,8 @@ use flexor_model::{JobUid, env};
 use tempfile::NamedTempFile;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::task::JoinHandle;
+
+use super::shared_port::{self, Destinations};
 
 /// Name of the job if the command line gives none.
 pub const JOB: &str = "standalone";
@@ -31,6 +35,8 @@ pub struct OwnMaster {
     address: SocketAddr,
     job: Job,
     task: JoinHandle<Result<(), MasterError>>,
+    /// Serves the address that the master shares with the workers' store.
+    shared_port: Option<JoinHandle<()>>,
     /// Holds a generated token that only this launch and its workers know.
     token_file: Option<NamedTempFile>,
 }
@@ -42,7 +48,8 @@ impl OwnMaster {
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let generated = if token_file.is_none() { Some(make_token().context("cannot make a token")?) } else { None };
         let token = token_file.or(generated.as_ref().map(NamedTempFile::path));
-        let mut own = Self::serve(options, JOB, Nodes { min: 1, max: 1 }, (here, None), token).await?;
+        let grpc = (bind(here).await?, None);
+        let mut own = Self::serve(options, JOB, Nodes { min: 1, max: 1 }, grpc, token).await?;
         own.token_file = generated;
         Ok(own)
     }
@@ -56,35 +63,36 @@ impl OwnMaster {
         nodes: Nodes,
         token_file: Option<&Path>,
     ) -> anyhow::Result<Self> {
-        let host = &at.host;
-        let mut found =
-            lookup_host((host.as_str(), at.port)).await.with_context(|| format!("cannot resolve {host}"))?;
-        let known = found.next().with_context(|| format!("{host} has no address"))?;
-        let ip = if known.ip().is_loopback() { known.ip() } else { IpAddr::from(Ipv4Addr::UNSPECIFIED) };
-        if !ip.is_loopback() && token_file.is_none() {
-            tracing::warn!(
-                "this node serves the rendezvous without a token, as torchrun does: let only the job's nodes reach it, \
-                 or set {} on all nodes",
-                env::TOKEN_FILE.name
-            );
-        }
-        Self::serve(options, id, nodes, (SocketAddr::new(ip, at.port), Some(host)), token_file).await
+        let grpc = (bind(address_of_all(at, token_file).await?).await?, Some(at.host.as_str()));
+        Self::serve(options, id, nodes, grpc, token_file).await
+    }
+
+    /// As [`OwnMaster::start_for_all`], at an address that also serves the workers' store.
+    pub async fn start_static(
+        options: &LaunchOptions,
+        id: &str,
+        at: &Address,
+        nodes: Nodes,
+        token_file: Option<&Path>,
+    ) -> anyhow::Result<(Self, FixedStore)> {
+        let shared = bind(address_of_all(at, token_file).await?).await?;
+        let address = shared.local_addr()?;
+        let mut own = Self::serve(options, id, nodes, (free().await?, Some(&at.host)), token_file).await?;
+        let fixed = FixedStore::new(at.host.clone(), address.port());
+        let store_for_others = token_file.is_none();
+        let destinations = Destinations { master: own.address, store: fixed.current(), store_for_others };
+        own.shared_port = Some(tokio::spawn(shared_port::serve(shared, destinations)));
+        own.address = address;
+        Ok((own, fixed))
     }
 
     async fn serve(
         options: &LaunchOptions,
         id: &str,
         nodes: Nodes,
-        (at, host): (SocketAddr, Option<&str>),
+        (grpc, host): (TcpListener, Option<&str>),
         token_file: Option<&Path>,
     ) -> anyhow::Result<Self> {
-        let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let grpc = TcpListener::bind(at).await.with_context(|| {
-            format!(
-                "this node cannot serve the others at {at}: choose another port on all nodes, or, if the job's master \
-                 runs there already, join it (--rdzv-backend=c10d --rdzv-endpoint, without is_host=true)"
-            )
-        })?;
         let address = grpc.local_addr()?;
         let ports = Ports { grpc, store: free().await?, http: free().await? };
         let mut settings = Settings::new(nodes.min, nodes.max)?.with_unit(options.node_unit)?;
@@ -109,11 +117,15 @@ impl OwnMaster {
         let master = Master::open(config, ports, &Faults::off())?;
         let job = master.job().clone();
         let task = tokio::spawn(master.serve(std::future::pending()));
-        Ok(Self { address, job, task, token_file: None })
+        Ok(Self { address, job, task, shared_port: None, token_file: None })
     }
 
     pub fn address(&self) -> String {
         self.address.to_string()
+    }
+
+    pub fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// The file with the generated token, if the user gave none.
@@ -144,6 +156,35 @@ impl OwnMaster {
     }
 }
 
+/// Where a master for all nodes listens.
+async fn address_of_all(at: &Address, token_file: Option<&Path>) -> anyhow::Result<SocketAddr> {
+    let host = &at.host;
+    let mut found = lookup_host((host.as_str(), at.port)).await.with_context(|| format!("cannot resolve {host}"))?;
+    let known = found.next().with_context(|| format!("{host} has no address"))?;
+    let ip = if known.ip().is_loopback() { known.ip() } else { IpAddr::from(Ipv4Addr::UNSPECIFIED) };
+    if !ip.is_loopback() && token_file.is_none() {
+        tracing::warn!(
+            "this node serves the rendezvous without a token, as torchrun does: let only the job's nodes reach it, \
+             or set {} on all nodes",
+            env::TOKEN_FILE.name
+        );
+    }
+    Ok(SocketAddr::new(ip, at.port))
+}
+
+async fn bind(at: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(at).await.with_context(|| {
+        format!(
+            "this node cannot serve the others at {at}: choose another port on all nodes, or, if the job's master \
+             runs there already, join it (--rdzv-backend=c10d --rdzv-endpoint, without is_host=true)"
+        )
+    })
+}
+
+async fn free() -> io::Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await
+}
+
 /// The run that `--rdzv-id` names. torchrun's default is the text "none".
 pub fn named(id: &str) -> Option<&str> {
     Some(id).filter(|id| !id.is_empty() && *id != "none")
@@ -159,5 +200,8 @@ fn make_token() -> io::Result<NamedTempFile> {
 impl Drop for OwnMaster {
     fn drop(&mut self) {
         self.task.abort();
+        if let Some(shared_port) = &self.shared_port {
+            shared_port.abort();
+        }
     }
 }

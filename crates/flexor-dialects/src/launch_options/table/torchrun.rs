@@ -163,6 +163,11 @@ pub(in crate::launch_options) const SHUTDOWN_TIMEOUT: OptionSpec = OptionSpec::i
 pub(in crate::launch_options) const VIRTUAL_LOCAL_RANK: OptionSpec =
     OptionSpec::flag("--virtual-local-rank", "Every process sees one GPU, its own, and LOCAL_RANK 0");
 
+/// Of `torch.distributed.launch`, torchrun's predecessor.
+const USE_ENV: OptionSpec =
+    OptionSpec::flag("--use-env", "Pass the local rank in LOCAL_RANK and not as an argument, as is always done here")
+        .without_env();
+
 const PRINT_COMPLETION: OptionSpec =
     OptionSpec::choice("--print-completion", &["bash", "zsh", "tcsh"], "", "Prints a completion script")
         .without_env()
@@ -201,5 +206,6 @@ pub(super) const ALL: &[&OptionSpec] = &[
     &SIGNALS_TO_HANDLE,
     &SHUTDOWN_TIMEOUT,
     &VIRTUAL_LOCAL_RANK,
+    &USE_ENV,
     &PRINT_COMPLETION,
 ];

@@ -152,3 +152,13 @@ fn signals_are_named_once_each() {
     let LaunchOptions { signals, .. } = launch(&["--signals-to-handle=SIGTERM, SIGUSR1,SIGTERM"]);
     assert_eq!(signals, [ForwardedSignal::Term, ForwardedSignal::Usr1]);
 }
+
+#[test]
+fn the_legacy_use_env_says_what_holds_anyway() {
+    for spelling in ["--use-env", "--use_env"] {
+        let parsed = parse(&owned(&[spelling, "train.py"]), &environment(&[])).unwrap();
+        assert_eq!(parsed.warnings, []);
+        let Asked::Launch(options) = parsed.asked else { panic!("{spelling} asks for help") };
+        assert_eq!(options.program.argv, ["python3", "-u", "train.py"]);
+    }
+}

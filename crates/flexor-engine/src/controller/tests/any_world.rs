@@ -149,6 +149,9 @@ impl<const LAGS: bool> World<LAGS> {
     /// Lets the controller work until it has nothing to do and sees everything.
     pub(super) fn settle(&mut self) {
         for _ in 0..if LAGS { 5_000 } else { 100 } {
+            if self.job_is_gone {
+                return;
+            }
             let view = if LAGS { self.lagging_view() } else { View::of(self) };
             let pass = view.reconcile(self.now);
             if pass.actions.is_empty() && self.is_current(&view) {

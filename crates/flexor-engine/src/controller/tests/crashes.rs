@@ -87,7 +87,7 @@ fn act(world: &mut World, dice: &mut Dice, number: usize) {
 
 #[test]
 fn a_controller_that_is_killed_after_any_action_leaves_the_same() {
-    for seed in 0..60 {
+    flexor_seeds::each(0..60, |seed| {
         for ids in [IdRule::Rank, IdRule::Increasing] {
             let undisturbed = left(&history(seed, ids, None));
             for after in 0.. {
@@ -98,23 +98,40 @@ fn a_controller_that_is_killed_after_any_action_leaves_the_same() {
                 assert_eq!(left(&disturbed), undisturbed, "seed {seed}, {ids:?}, killed after {after} actions");
             }
         }
-    }
+    });
 }
 
 #[test]
 fn whatever_happens_no_slot_has_two_pods_and_none_is_empty() {
-    for seed in 0..400 {
+    let (mut running, mut suspended) = (0, 0);
+    flexor_seeds::each(0..400, |seed| {
         let ids = if seed % 2 == 0 { IdRule::Rank } else { IdRule::Increasing };
         let world = history(seed, ids, None);
-        if world.status.phase != Phase::Running {
-            continue;
-        }
-        for role in &world.job.roles {
-            for rank in 0..world.status.targets[&role.name].replicas {
-                let slot = &world.status.roles[&role.name].slots[&flexor_model::Rank(rank)];
-                let here = world.pods.iter().filter(|pod| pod.role == role.name && pod.rank.0 == rank).count();
-                assert_eq!(here, 1, "seed {seed}: {} {rank}: {slot:?}", role.name);
+        match world.status.phase {
+            Phase::Running => {
+                running += 1;
+                assert_slots_are_filled_once(&world, seed);
             }
+            Phase::Suspended => {
+                suspended += 1;
+                assert_eq!(world.running(), [""; 0], "seed {seed}: a suspended job has no pods");
+            }
+            Phase::Succeeded | Phase::Failed => {
+                assert_eq!(world.running(), [""; 0], "seed {seed}: a job that is over has no pods");
+            }
+            Phase::Pending => {}
+        }
+    });
+    let are_many = flexor_seeds::chosen().is_some() || (running >= 60 && suspended >= 60);
+    assert!(are_many, "too few of 400 histories were checked: {running} running, {suspended} suspended");
+}
+
+fn assert_slots_are_filled_once(world: &World, seed: u64) {
+    for role in &world.job.roles {
+        for rank in 0..world.status.targets[&role.name].replicas {
+            let slot = &world.status.roles[&role.name].slots[&flexor_model::Rank(rank)];
+            let here = world.pods.iter().filter(|pod| pod.role == role.name && pod.rank.0 == rank).count();
+            assert_eq!(here, 1, "seed {seed}: {} {rank}: {slot:?}", role.name);
         }
     }
 }

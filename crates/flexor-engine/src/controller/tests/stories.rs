@@ -228,16 +228,44 @@ fn a_finished_job_is_removed_when_it_is_time() {
     world.exits("j-worker-0", 0);
     world.settle();
     assert_eq!(world.look().requeue_at, Some(world.now + Duration::from_secs(100)));
+    world.pass(99);
+    assert_eq!((world.status.phase, world.job_is_gone), (Phase::Succeeded, false));
+    world.pass(1);
+    assert!(world.job_is_gone);
+}
+
+#[test]
+fn a_finished_job_stays_unless_it_is_to_be_removed() {
+    let mut world = World::of(1, IdRule::Rank);
+    world.settle();
+    world.exits("j-worker-0", 0);
+    world.pass(1_000_000);
+    assert_eq!((world.status.phase, world.job_is_gone), (Phase::Succeeded, false));
 }
 
 #[test]
 fn a_deleted_job_takes_everything_with_it() {
     let mut world = World::of(2, IdRule::Rank);
+    world.lingers = true;
     world.settle();
+    world.services.insert("j-master".to_owned());
     world.deleting = true;
-    for action in world.look().actions {
-        assert!(matches!(action, Action::DeletePod { .. } | Action::DeleteService { .. }), "{action:?}");
-    }
+    world.settle();
+    let terminating: Vec<_> = world.pods.iter().map(|pod| (pod.name.as_str(), pod.deleting)).collect();
+    assert_eq!(terminating, [("j-master-0", true), ("j-worker-0", true), ("j-worker-1", true)]);
+    assert!(world.services.is_empty() && !world.job_is_gone, "the job stays until its pods are gone");
+    world.pass(1);
+    assert!(world.pods.is_empty() && world.job_is_gone);
+}
+
+#[test]
+fn a_deleted_job_waits_for_a_pod_that_is_being_created() {
+    let mut world = World::of(1, IdRule::Rank);
+    world.deleting = true;
+    world.executor.outstanding.insert("j-worker-0".to_owned());
+    assert_eq!(world.look().actions, [], "the executor has not seen what it created");
+    world.executor.outstanding.clear();
+    assert!(matches!(world.look().actions[..], [Action::DeleteJob { .. }]), "{:?}", world.look().actions);
 }
 
 #[test]

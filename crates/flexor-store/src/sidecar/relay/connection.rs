@@ -39,11 +39,13 @@ pub(super) struct RelayedConnection {
     bytes: usize,
 }
 
-/// What a connection needs of its relay: the messages to the master, the known keys, and the bytes to clients.
+/// What a connection needs of its relay: the messages to the master, the keys, and the bytes to clients.
 pub(super) struct RelayContext<'a> {
     /// None while the link is down.
     pub(super) master: Option<&'a mut Vec<Message>>,
     pub(super) known_keys: &'a KnownKeys,
+    /// Stands before every key of the clients.
+    pub(super) prefix: &'a Bytes,
     pub(super) out: &'a mut Outbox,
 }
 
@@ -99,7 +101,7 @@ impl RelayedConnection {
             Request::CancelWait => self.cancel_wait(context),
             Request::Ping { nonce } => self.queued.push(QueuedRequest::LocalReply(Reply::Pong(nonce))),
             other => {
-                if let Some(operation) = Operation::of(other) {
+                if let Some(operation) = Operation::of(other, context.prefix) {
                     self.bytes += operation.request.len();
                     self.queued.push(QueuedRequest::Operation(operation));
                 }
@@ -122,7 +124,7 @@ impl RelayedConnection {
             self.drop_sent(before);
         }
         if let (true, Some(client)) = (operation.expects.is_reply(), self.client) {
-            context.out.send_bytes(client, reply);
+            context.out.send_bytes(client, operation.expects.translate(reply));
         }
         self.advance(context);
     }

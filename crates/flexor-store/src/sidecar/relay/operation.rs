@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::listed_keys::ListedKeys;
 use crate::codec::{Opcode, Reply, Request};
 
 /// A request that the master has to answer.
@@ -19,6 +20,8 @@ pub(super) enum ExpectedAnswer {
     Nothing,
     /// A reply.
     Reply,
+    /// A reply that is made of the master's list of all keys.
+    ListedKeys(ListedKeys),
     /// A reply when all of these keys exist.
     Keys(Vec<Bytes>),
     /// A reply when all clients have reached the barrier.
@@ -40,8 +43,11 @@ pub(super) enum QueuedRequest {
 }
 
 impl Operation {
-    /// The operation of a request; none for requests that the sidecar answers itself.
-    pub(super) fn of(request: Request) -> Option<Operation> {
+    /// The operation of a request about keys below a prefix; none for requests that the sidecar answers itself.
+    pub(super) fn of(request: Request, prefix: &Bytes) -> Option<Operation> {
+        if !prefix.is_empty() {
+            return Operation::below(request, prefix);
+        }
         let bytes = request.to_bytes();
         let expects = match request {
             Request::Validate | Request::Ping { .. } | Request::CancelWait => return None,
@@ -62,6 +68,15 @@ impl Operation {
             | Request::ListKeys => ExpectedAnswer::Reply,
         };
         Some(Operation { request: bytes, expects })
+    }
+
+    fn below(request: Request, prefix: &Bytes) -> Option<Operation> {
+        let listed = match request {
+            Request::GetNumKeys => ListedKeys::Count(prefix.clone()),
+            Request::ListKeys => ListedKeys::Names(prefix.clone()),
+            other => return Operation::of(other.with_prefix(prefix), &Bytes::new()),
+        };
+        Some(Operation { request: Request::ListKeys.to_bytes(), expects: ExpectedAnswer::ListedKeys(listed) })
     }
 
     /// Cancels the wait before it.
@@ -108,8 +123,24 @@ impl ExpectedAnswer {
     /// Whether the client waits for a reply.
     pub(super) fn is_reply(&self) -> bool {
         match self {
-            ExpectedAnswer::Reply | ExpectedAnswer::Keys(_) | ExpectedAnswer::Barrier => true,
+            ExpectedAnswer::Reply
+            | ExpectedAnswer::ListedKeys(_)
+            | ExpectedAnswer::Keys(_)
+            | ExpectedAnswer::Barrier => true,
             ExpectedAnswer::Nothing | ExpectedAnswer::Canceled | ExpectedAnswer::Cancellation => false,
+        }
+    }
+
+    /// The reply for the client, made of the master's.
+    pub(super) fn translate(&self, reply: Bytes) -> Bytes {
+        match self {
+            ExpectedAnswer::ListedKeys(listed) => listed.reply(reply),
+            ExpectedAnswer::Nothing
+            | ExpectedAnswer::Reply
+            | ExpectedAnswer::Keys(_)
+            | ExpectedAnswer::Barrier
+            | ExpectedAnswer::Canceled
+            | ExpectedAnswer::Cancellation => reply,
         }
     }
 
@@ -119,6 +150,7 @@ impl ExpectedAnswer {
             ExpectedAnswer::Keys(_) | ExpectedAnswer::Barrier => true,
             ExpectedAnswer::Nothing
             | ExpectedAnswer::Reply
+            | ExpectedAnswer::ListedKeys(_)
             | ExpectedAnswer::Canceled
             | ExpectedAnswer::Cancellation => false,
         }

@@ -176,7 +176,7 @@ impl Sidecar {
 #[test]
 fn clients_see_only_a_delay_whatever_fault_occurs() {
     let (mut crashes, mut breaks) = (0, 0);
-    for seed in 0..HISTORIES {
+    flexor_seeds::each(0..HISTORIES, |seed| {
         let mut world = World::new(seed);
         let mut steps = 0;
         while !world.is_over() {
@@ -191,6 +191,7 @@ fn clients_see_only_a_delay_whatever_fault_occurs() {
         client::check_all(&clients, world.master.store());
         crashes += world.crashes;
         breaks += world.breaks;
-    }
-    assert!(crashes > 400 && breaks > 400, "too few faults: {crashes} crashes, {breaks} breaks");
+    });
+    let are_many = flexor_seeds::chosen().is_some() || (crashes > 400 && breaks > 400);
+    assert!(are_many, "too few faults: {crashes} crashes, {breaks} breaks");
 }

@@ -6,6 +6,7 @@ use flexor_wire::master::v1::{
 };
 
 use super::*;
+use crate::codec::Reply;
 
 const CLOCK: Option<NodeClock> = Some(NodeClock { naive: true, unix_us: 5 });
 
@@ -427,4 +428,24 @@ fn a_heartbeat_is_sent_only_while_the_link_is_up() {
     story.link(1, 0);
     story.relay.heartbeat();
     assert_eq!(story.take_messages(), [Message::Heartbeat(Heartbeat {})]);
+}
+
+#[test]
+fn with_a_prefix_the_clients_see_only_their_own_keys() {
+    let mut story = Story::linked();
+    story.relay.set_prefix(key("round.1/"));
+    let conn = story.client();
+    let list = Reply::Keys(vec![key("/other"), key("round.1/a"), key("round.1/b")]).into_bytes();
+    let replies = [Reply::Number(2), Reply::Keys(vec![key("a"), key("b")])];
+    for (number, (request, reply)) in (1..).zip([Request::GetNumKeys, Request::ListKeys].into_iter().zip(replies)) {
+        story.request(conn, request);
+        let asked = Operation { connection: 1, number, request: Request::ListKeys.to_bytes() };
+        assert_eq!(story.take_messages().pop(), Some(Message::Operation(asked)));
+        let answer = Answer { connection: 1, number, reply: list.clone(), results: Vec::new() };
+        story.receive(to_sidecar::Message::Answer(answer)).unwrap();
+        assert_eq!(story.sent(), [(conn, reply.into_bytes())]);
+    }
+    story.request(conn, get("a"));
+    let asked = Operation { connection: 1, number: 3, request: get("round.1/a").to_bytes() };
+    assert_eq!(story.take_messages(), [Message::Operation(asked)]);
 }

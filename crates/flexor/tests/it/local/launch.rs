@@ -22,4 +22,4 @@ mod root_causes;
 mod signals;
 mod tokens;
 mod usage;
-mod worlds;
+pub mod worlds;

@@ -10,7 +10,8 @@ use crate::{
     local::launch::{
         folder::Folder,
         job::Job,
-        launcher::{Launcher, launch},
+        launcher::{Launcher, LauncherOutput, launch},
+        worlds::free_port,
     },
     program::root,
 };
@@ -30,6 +31,59 @@ fn training<'a>(command: &'a mut Command, torch: &Torch, args: &[&str]) -> &'a m
 fn right(stdout: &str) -> f64 {
     let done = stdout.split(&format!("done after {ALL_STEPS} steps: ")).nth(1);
     done.unwrap_or_else(|| panic!("{stdout}")).split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Lets two workers of a launch with these options form process groups by an init method.
+fn form_groups(torch: &Torch, options: &[&str], args: &[&str]) -> LauncherOutput {
+    let folder = Folder::new();
+    let program = root().join("crates/flexor/tests/it/peers/process_groups.py");
+    let mut command = launch(&folder, ["--nproc-per-node=2", "--max-restarts=0"]);
+    command.env("PYTHON_EXEC", torch.python()).env("GLOO_SOCKET_IFNAME", "lo").env("TP_SOCKET_IFNAME", "lo");
+    let ended = Launcher::start(command.args(options).arg(program).args(args)).patient(DEADLINE).wait_for(0);
+    for rank in 0..2 {
+        let works = format!("rank {rank} of 2: {} works\n", args[0]);
+        assert_eq!(ended.stdout.matches(&works).count(), 1, "{works}: {}", ended.stdout);
+    }
+    ended
+}
+
+#[test]
+fn a_process_group_and_an_rpc_group_are_formed_on_one_store() {
+    let torch = torch_or_skip!();
+    form_groups(&torch, &["--standalone"], &["env://", "rpc"]);
+}
+
+#[test]
+fn a_process_group_is_formed_at_the_address_of_a_static_rendezvous() {
+    let torch = torch_or_skip!();
+    let port = free_port();
+    let options = ["--run-path", "--nnodes=1", "--master-addr=localhost", "--master-port", &port];
+    form_groups(&torch, &options, &[&format!("tcp://localhost:{port}")]);
+}
+
+#[test]
+fn the_options_of_the_legacy_launcher_are_understood() {
+    let torch = torch_or_skip!();
+    let port = free_port();
+    let options = ["--use_env", "--nnodes=1", "--node_rank=0", "--master_addr=127.0.0.1", "--master_port", &port];
+    let ended = form_groups(&torch, &options, &["env://"]);
+    assert!(!ended.stderr.contains("--use"), "nothing to warn of: {}", ended.stderr);
+}
+
+#[test]
+fn workers_of_other_nodes_find_the_store_at_the_address_of_a_static_rendezvous() {
+    let torch = torch_or_skip!();
+    let folder = Folder::new();
+    let (port, program) = (free_port(), root().join("crates/flexor/tests/it/peers/process_groups.py"));
+    let node = |rank: &str| {
+        let mut command = launch(&folder, ["--nnodes=2", "--max-restarts=0", "--node-rank", rank]);
+        command.env("PYTHON_EXEC", torch.python()).env("GLOO_SOCKET_IFNAME", "lo");
+        command.args(["--master-addr=127.0.0.1", "--master-port", &port]).arg(&program);
+        Launcher::start(command.arg(format!("tcp://127.0.0.1:{port}"))).patient(DEADLINE)
+    };
+    for node in ["1", "0"].map(node) {
+        assert!(node.wait_for(0).stdout.contains(" works\n"));
+    }
 }
 
 #[test]

@@ -58,6 +58,7 @@ def every_call(store, title):
     call("compare_set", "fresh", "first", "second")
     call("compare_set", "nowhere", "expected", "desired")
     call("get", "fresh")
+    not_rendezvous_state(call)
     call("append", "list", "a")
     call("append", "list", "bc")
     call("append", "list", "")
@@ -91,6 +92,27 @@ def every_call(store, title):
     store.set_timeout(LONG)
     call("get", "key")
     call("barrier", "single", 1, LONG)
+
+
+def not_rendezvous_state(call):
+    """Makes calls about keys and values that look like those of torchrun's rendezvous, and are a program's own."""
+    for key in ["torch.rendezvous.mine", "torch.rendezvous.mine.0/key", "torch.rendezvous.", "torch.rendezvous"]:
+        call("compare_set", key, "other", "no pickle")
+        call("compare_set", key, "", "no pickle")
+        call("compare_set", key, "", "gASVHAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjAJpZJSFlFKULg==")
+        call("compare_set", key, "no pickle", "\x00\n\u00e9")
+        call("get", key)
+        call("set", key, "set")
+        call("append", key, "+")
+        call("multi_set", [key, "m0"], ["several", "x"])
+        call("multi_get", [key, "m0"])
+        call("check", [key])
+        call("wait", [key])
+        call("delete_key", key)
+        call("add", key, 3)
+        call("delete_key", key)
+        call("queue_push", key, "item")
+        call("queue_pop", key)
 
 
 def side_by_side(stores, title, work):
@@ -128,6 +150,8 @@ def swapped(store, number):
 
 def main():
     store = connect()
+    show("keys at first", store.num_keys)
+    show("listed at first", store.list_keys)
     every_call(store, "plain")
     every_call(dist.PrefixStore("outer", store), "prefix")
     every_call(dist.PrefixStore("inner", dist.PrefixStore("outer", store)), "prefixes")

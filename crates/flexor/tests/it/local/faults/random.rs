@@ -1,17 +1,13 @@
-//! Reproducible randomness: the test prints its seed, and the same seed repeats a failure.
-
-use std::hash::{BuildHasher, RandomState};
+//! Reproducible randomness: the test prints the line that repeats a failure.
 
 /// A source of numbers (SplitMix64).
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// A new seed each time. Write its seed here to repeat a failure.
+    /// Another seed each time, or that of `FLEXOR_SEED`.
     pub fn new() -> Self {
-        let seed = RandomState::new().hash_one(());
-        println!("seed {seed}");
-        Self(seed)
+        Self::from(flexor_seeds::fresh())
     }
 
     /// An independent source, derived from this one.
@@ -39,5 +35,11 @@ impl Random {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    }
+}
+
+impl From<u64> for Random {
+    fn from(seed: u64) -> Self {
+        Self(seed)
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 
+use flexor_store::codec::Request;
+
 use super::super::faults::master::JOB;
 use super::super::faults::store_client::StoreClient;
 use super::folder::{Folder, WAIT};
@@ -113,6 +115,57 @@ fn the_nodes_of_a_world_share_a_store_and_the_next_world_begins_with_an_empty_on
     assert!(incarnations(&first).is_disjoint(&incarnations(&second)));
     job.folder.let_go();
     end_well(nodes);
+}
+
+#[test]
+fn the_workers_store_is_a_plain_store_of_their_own() {
+    let job = Job::start("1", "0");
+    let node = job.node(1, &format!("echo $MASTER_ADDR:$MASTER_PORT >> stores; {WAIT}"));
+    let address: SocketAddr = job.folder.await_lines("stores", 1)[0].parse().unwrap();
+    let mut worker = StoreClient::connect(address).unwrap();
+    let swap = |expected: &str, desired: &str| Request::CompareSet {
+        key: "/lock".into(),
+        expected: expected.to_owned().into(),
+        desired: desired.to_owned().into(),
+    };
+    for (expected, desired) in [("", "not base64"), ("not base64", ""), ("", "bm8gcGlja2xl")] {
+        worker.send(&swap(expected, desired)).unwrap();
+        assert_eq!(worker.read_value().unwrap(), desired);
+    }
+    // The master's store has the same key under another name, and keys of others.
+    let mut other = StoreClient::connect(job.master.ports.store).unwrap();
+    other.set("/other", "x").unwrap();
+    other.ping().unwrap();
+    worker.send(&Request::GetNumKeys).unwrap();
+    assert_eq!(worker.read_number().unwrap(), 1);
+    worker.send(&Request::ListKeys).unwrap();
+    assert_eq!(worker.read_number().unwrap(), 1);
+    assert_eq!(worker.read_value().unwrap(), "/lock");
+    job.folder.let_go();
+    node.wait_for(0);
+}
+
+#[test]
+fn the_address_of_a_static_rendezvous_is_the_store_of_the_current_world() {
+    let (folder, port) = (Folder::new(), free_port());
+    let script = format!(
+        "echo $MASTER_ADDR:$MASTER_PORT >> stores; \
+         if [ ! -e fail ]; then n=0; while [ ! -e fail ] && [ $n -lt 1500 ]; do sleep 0.1; n=$((n+1)); done; \
+         exit 1; fi; {WAIT}"
+    );
+    let mut command = launch(&folder, ["--nnodes=1", "--max-restarts=1", "--master-addr=127.0.0.1", "--master-port"]);
+    let node = Launcher::start(command.args([port.as_str(), "sh", "-c", &script]));
+    let count = |line: &String| {
+        assert_eq!(*line, format!("127.0.0.1:{port}"));
+        StoreClient::connect(line.parse().unwrap()).unwrap().add("/n", 1).unwrap()
+    };
+    let first = folder.await_lines("stores", 1);
+    assert_eq!([count(&first[0]), count(&first[0])], [1, 2]);
+    std::fs::write(folder.path().join("fail"), "").unwrap();
+    let second = folder.await_lines("stores", 2);
+    assert_eq!(count(&second[1]), 1, "nothing of the first world is left");
+    folder.let_go();
+    node.wait_for(0);
 }
 
 #[test]

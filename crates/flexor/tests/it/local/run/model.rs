@@ -29,10 +29,10 @@ fn play(ids: IdRule, history: &[Act], stop_after: Option<usize>, what: &str) -> 
 
 #[test]
 fn the_cluster_comes_to_the_state_of_the_pure_controller() {
-    for seed in 0..6 {
+    flexor_seeds::each(0..6, |seed| {
         let ids = if seed % 2 == 0 { IdRule::Rank } else { IdRule::Increasing };
         play(ids, &acts(&mut Dice(seed), 8), None, &format!("seed {seed}"));
-    }
+    });
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn no_record_is_lost_under_seed_3() {
 }
 
 fn ends_well_under(seed: u64) {
+    let seed = flexor_seeds::or(seed);
     let workspace = Workspace::new();
     longer_job(&workspace);
     let run = workspace.run(&["job.yaml", "--chaos", &format!("{seed},0.5")]).patient(PATIENCE);
