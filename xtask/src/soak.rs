@@ -6,6 +6,7 @@
 
 mod logs;
 mod program;
+mod storm;
 mod trial;
 
 use std::env;
@@ -42,8 +43,11 @@ pub(crate) struct SoakArgs {
     /// The first seed
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     first: u64,
-    /// Only this program: any-program (a shell), dlrover, torchelastic, quickstart or quickstart-copies (its parameters
-    /// have a backup); without it the seed selects the program
+    /// Stop after the job in which this many faults were injected in all
+    #[arg(long, value_name = "N")]
+    faults: Option<usize>,
+    /// Only this program: any-program (a shell), dlrover, torchelastic, quickstart, quickstart-copies (its parameters
+    /// have a backup) or server-storm; without it the seed selects the program
     #[arg(long, value_name = "NAME")]
     only: Option<Program>,
 }
@@ -57,7 +61,7 @@ pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
         None => compile::flexor(&root, "dev")?,
     };
     let mut failed = Vec::new();
-    let mut count = 0;
+    let (mut count, mut faults) = (0, 0);
     let began = Instant::now();
     for seed in args.first..args.first.saturating_add(args.seeds) {
         let program = args.only.unwrap_or_else(|| Program::of_seed(seed));
@@ -68,9 +72,18 @@ pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
         let trial = Trial { seed, program, flexor: &flexor, root: &root, torch: torch.as_ref() };
         let outcome = trial.run(&root.join(KEPT))?;
         println!("{outcome}");
+        faults += outcome.faults;
         failed.extend(outcome.kept);
+        if args.faults.is_some_and(|enough| faults >= enough) {
+            break;
+        }
     }
-    println!("{count} seeds in {:.0} s, {} failed", began.elapsed().as_secs_f64(), failed.len());
+    let seconds = began.elapsed().as_secs_f64();
+    println!("{count} seeds in {seconds:.0} s, {faults} faults, {} failed", failed.len());
+    if let Some(wanted) = args.faults.filter(|wanted| faults < *wanted) {
+        println!("fewer than {wanted} faults were injected; play more seeds");
+        return Ok(ExitCode::FAILURE);
+    }
     for folder in &failed {
         println!("replay: {}", trial::again(folder, &flexor));
     }

@@ -10,6 +10,8 @@ use anyhow::{Context, Result, ensure};
 use flexor_testbed::Torch;
 use serde_json::Value;
 
+use super::storm;
+
 /// The records of the job that is a shell script: 300 batches, each 0.2 s of work, for four processes.
 const RECORDS: u64 = 3000;
 /// One epoch of 6000 digits in batches of 96.
@@ -34,39 +36,57 @@ pub(super) enum Program {
     Quickstart,
     /// The same with a replication factor of two, so its servers get all faults.
     QuickstartReplicated,
+    /// The same; its servers are killed one after the other, each as soon as redundancy is restored.
+    ServerStorm,
 }
 
 impl Program {
-    const ALL: [Self; 5] =
-        [Self::Shell, Self::Dlrover, Self::TorchElastic, Self::Quickstart, Self::QuickstartReplicated];
+    const ALL: [Self; 6] = [
+        Self::Shell,
+        Self::Dlrover,
+        Self::TorchElastic,
+        Self::Quickstart,
+        Self::QuickstartReplicated,
+        Self::ServerStorm,
+    ];
 
-    /// In turns: a shell script, PyTorch, and parameter servers; the two kinds of each of these take turns as well.
+    /// In turns: a shell script, PyTorch, and parameter servers; the kinds of each of these take turns as well.
     pub(super) fn of_seed(seed: u64) -> Self {
-        match seed % 6 {
-            0 | 3 => Program::Shell,
-            1 => Program::Dlrover,
-            4 => Program::TorchElastic,
-            2 => Program::Quickstart,
-            _ => Program::QuickstartReplicated,
+        match seed % 12 {
+            0 | 3 | 6 | 9 => Program::Shell,
+            1 | 7 => Program::Dlrover,
+            4 | 10 => Program::TorchElastic,
+            2 | 8 => Program::Quickstart,
+            5 => Program::QuickstartReplicated,
+            _ => Program::ServerStorm,
         }
     }
 
     pub(super) fn needs_torch(self) -> bool {
         match self {
-            Program::Shell | Program::Quickstart | Program::QuickstartReplicated => false,
+            Program::Shell | Program::Quickstart | Program::QuickstartReplicated | Program::ServerStorm => false,
             Program::Dlrover | Program::TorchElastic => true,
         }
     }
 
-    /// How many faults are injected per second.
-    pub(super) fn rate(self) -> &'static str {
+    /// The value of `--chaos`: a seed with the number of faults per second, or a script.
+    pub(super) fn chaos(self, seed: u64) -> String {
         match self {
-            Program::Shell | Program::QuickstartReplicated => "0.3",
+            Program::Shell | Program::QuickstartReplicated => format!("{seed},0.3"),
             // It is over soon.
-            Program::Quickstart => "0.5",
+            Program::Quickstart => format!("{seed},0.5"),
             // It takes a dozen seconds to start.
-            Program::Dlrover | Program::TorchElastic => "0.2",
+            Program::Dlrover | Program::TorchElastic => format!("{seed},0.2"),
+            Program::ServerStorm => format!("@{}", storm::FILE),
         }
+    }
+
+    /// Writes the script of its faults, if it has one.
+    pub(super) fn write_script(self, seed: u64, folder: &Path) -> Result<()> {
+        if self == Program::ServerStorm {
+            fs::write(folder.join(storm::FILE), storm::script(seed).to_string())?;
+        }
+        Ok(())
     }
 
     /// The manifest: that of the example, but with a job that lasts long enough to be harmed.
@@ -80,7 +100,7 @@ impl Program {
             Program::TorchElastic => ("torch-mnist/torchelastic.yaml", vec![slower]),
             Program::Quickstart => ("quickstart.yaml", vec![]),
             // Small batches, because it is quick.
-            Program::QuickstartReplicated => (
+            Program::QuickstartReplicated | Program::ServerStorm => (
                 "quickstart.yaml",
                 vec![
                     ("\nspec:\n", "\nspec:\n  flexor:\n    psReplicationFactor: 2\n"),
@@ -108,7 +128,7 @@ impl Program {
                 the_model_is_good(folder, NEAR_THE_BEST)?;
                 every_click_is_learnt(folder)
             }
-            Program::QuickstartReplicated => the_model_is_good(folder, NEAR_THE_BEST_OF_LESS),
+            Program::QuickstartReplicated | Program::ServerStorm => the_model_is_good(folder, NEAR_THE_BEST_OF_LESS),
         }
     }
 }
@@ -166,6 +186,7 @@ impl fmt::Display for Program {
             Program::TorchElastic => "torchelastic",
             Program::Quickstart => "quickstart",
             Program::QuickstartReplicated => "quickstart-copies",
+            Program::ServerStorm => "server-storm",
         })
     }
 }
@@ -230,7 +251,7 @@ mod tests {
 
     #[test]
     fn every_program_has_its_seeds() {
-        let names: BTreeSet<String> = (1..=6).map(|seed| Program::of_seed(seed).to_string()).collect();
+        let names: BTreeSet<String> = (1..=12).map(|seed| Program::of_seed(seed).to_string()).collect();
         assert_eq!(names.len(), Program::ALL.len(), "{names:?}");
     }
 

@@ -32,7 +32,7 @@ pub(super) struct Trial<'a> {
 pub(super) struct Outcome {
     name: String,
     took: Duration,
-    faults: usize,
+    pub(super) faults: usize,
     wrong: Option<String>,
     /// The folder of a job that did not do well.
     pub(super) kept: Option<PathBuf>,
@@ -49,6 +49,7 @@ impl Trial<'_> {
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         symlink(self.root.join("examples"), folder.join("examples"))?;
         fs::write(folder.join("job.yaml"), self.program.manifest(&self.root.join("examples"))?)?;
+        self.program.write_script(self.seed, &folder)?;
         let began = Instant::now();
         let wrong = self.end_well(&folder).err().map(|error| format!("{error:#}"));
         let took = began.elapsed();
@@ -79,7 +80,7 @@ impl Trial<'_> {
     }
 
     fn command(&self, folder: &Path) -> Result<Command> {
-        let chaos = format!("{},{}", self.seed, self.program.rate());
+        let chaos = self.program.chaos(self.seed);
         let mut command = Command::new(self.flexor);
         command.args([
             "run",

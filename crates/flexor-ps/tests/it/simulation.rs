@@ -6,19 +6,20 @@
 //! replicas; in synchronous training the model equals the sequential one bit for bit. The engine simulates the
 //! decisions alone, and faster; this simulation checks that the components carry them out.
 //!
-//! `FLEXOR_SIMULATION_SEED` replays one seed. `FLEXOR_SIMULATION_LOG` prints events as they happen.
+//! `FLEXOR_SEED` replays one seed. `FLEXOR_SIMULATION_LOG` prints events as they happen.
 
 mod cut_off;
 mod dice;
 mod history;
 mod model;
 mod network;
+mod storms;
 mod workers;
 mod world;
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 
 use tokio::runtime::Builder;
 
@@ -35,31 +36,33 @@ thread_local! {
 
 #[test]
 fn in_any_history_every_update_is_applied_once() {
-    let seeds = match number("FLEXOR_SIMULATION_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("FLEXOR_SIMULATIONS").unwrap_or(HISTORIES),
-    };
-    count_panics();
+    let seeds = flexor_seeds::range(0..number("FLEXOR_SIMULATIONS").unwrap_or(HISTORIES));
     let filter = tracing_subscriber::EnvFilter::from_default_env();
     tracing_subscriber::fmt().with_env_filter(filter).without_time().with_writer(std::io::stderr).init();
     let next = AtomicU64::new(seeds.start);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let test = std::thread::current();
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| {
+            // A failure names the test by its thread.
+            let thread = std::thread::Builder::new().name(test.name().unwrap_or_default().to_owned());
+            let play_all = || {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if !seeds.contains(&seed) {
                         return;
                     }
-                    play(seed);
+                    play(seed, History::begin(seed));
                 }
-            });
+            };
+            thread.spawn_scoped(scope, play_all).unwrap();
         }
     });
 }
 
-fn play(seed: u64) {
+/// Plays a history in a runtime of its own.
+fn play(seed: u64, history: impl Future<Output = History>) {
+    count_panics();
     let panics = Arc::new(AtomicU64::new(0));
     PANICS.set(Arc::clone(&panics));
     let of_threads = Arc::clone(&panics);
@@ -69,16 +72,19 @@ fn play(seed: u64) {
         .on_thread_start(move || PANICS.set(Arc::clone(&of_threads)))
         .build()
         .unwrap();
-    runtime.block_on(async { History::begin(seed).await.play().await });
+    runtime.block_on(async { history.await.play().await });
     assert_eq!(panics.load(Ordering::Relaxed), 0, "a task or thread panicked in the history of seed {seed}");
 }
 
 fn count_panics() {
-    let report = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        PANICS.with_borrow(|panics| panics.fetch_add(1, Ordering::Relaxed));
-        report(panic);
-    }));
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.with_borrow(|panics| panics.fetch_add(1, Ordering::Relaxed));
+            report(panic);
+        }));
+    });
 }
 
 fn number(variable: &str) -> Option<u64> {

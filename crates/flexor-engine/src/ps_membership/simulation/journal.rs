@@ -107,6 +107,7 @@ fn durable(members: &PsMembership) -> impl PartialEq + fmt::Debug + '_ {
         checkpoints,
         last_checkpoint_number,
         rewind_epoch,
+        epoch_floor: _,
         restorations,
         lost,
         persisted_acknowledged,

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(15);
 
 #[tokio::test(start_paused = true)]
 async fn a_push_does_not_wait_for_a_server_that_cannot_learn_of_its_demotion() {
-    for seed in 0..20 {
+    for seed in flexor_seeds::range(0..20) {
         let dice = Dice::new(seed);
         let network = Network::new(dice.clone());
         let mut world = World::begin(network.clone(), 2, None).await;
@@ -44,7 +44,9 @@ async fn a_push_does_not_wait_for_a_server_that_cannot_learn_of_its_demotion() {
                 variables: &[],
             };
             let pushed = timeout(LIMIT, client.push(&gradients)).await;
-            pushed.unwrap_or_else(|_| panic!("seed {seed}: batch {first}: {}", world.describe())).unwrap();
+            pushed
+                .unwrap_or_else(|_| panic!("batch {first}: {}; {}", world.describe(), flexor_seeds::replay_line(seed)))
+                .unwrap();
             if is_cut_off && began.elapsed() > Duration::from_secs(40) {
                 break;
             }
