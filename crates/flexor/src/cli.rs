@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
 use flexor_master::NodeRange;
-use flexor_model::{LONGEST_SECONDS, JobName, Quantity, env, ports};
+use flexor_model::{JobName, LONGEST_SECONDS, Quantity, env, ports};
 
 use crate::checkpoint;
 use crate::predict;

@@ -83,6 +83,7 @@ mod tests {
             error_file: PathBuf::new(),
             error: None,
             is_python: false,
+            last_line: None,
         }
     }
 
