@@ -106,7 +106,7 @@ impl RecoveredJob {
                 loss = recovery.recovered.cut.as_ref().map(|cut| JournalLoss::account(cut, &mut data, &mut members));
                 match &loss {
                     Some(JournalLoss { is_damage: true, detail }) => {
-                        tracing::error!("the journal is damaged: {detail}")
+                        tracing::error!("the journal is damaged: {detail}");
                     }
                     Some(JournalLoss { is_damage: false, detail }) => tracing::warn!("the journal is torn: {detail}"),
                     None => {}

@@ -92,7 +92,7 @@ async fn checkpoints_found_on_a_full_disk_are_recorded_once_it_has_room() {
     let ledger = data.position();
     let found = wire::CheckpointsFound {
         latest: Some(3),
-        model: "{}".to_owned(),
+        model: MODEL.to_owned(),
         ledger,
         highest: 3,
         damaged: vec!["checkpoint 4 is cut off".to_owned()],

@@ -190,7 +190,7 @@ async fn clients_are_told_the_map_and_the_model_and_another_model_is_refused() {
             break map;
         }
     };
-    assert_eq!((primaries_of(&map, "ps-0"), map.model.as_str()), (256, "{\"a\":1}"));
+    assert_eq!((primaries_of(&map, "ps-0"), map.model.as_str()), (256, model(1).as_str()));
 }
 
 #[tokio::test]

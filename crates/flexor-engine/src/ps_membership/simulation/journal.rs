@@ -107,7 +107,7 @@ fn durable(members: &PsMembership) -> impl PartialEq + fmt::Debug + '_ {
         checkpoints,
         last_checkpoint_number,
         rewind_epoch,
-        epoch_floor: _,
+        epoch_floor,
         restorations,
         lost,
         persisted_acknowledged,
@@ -125,5 +125,6 @@ fn durable(members: &PsMembership) -> impl PartialEq + fmt::Debug + '_ {
         last_joined_at: _,
         clock: _,
     } = members;
-    (model, map, checkpoints, last_checkpoint_number, rewind_epoch, restorations, lost, persisted_acknowledged)
+    let epochs = (rewind_epoch, epoch_floor);
+    (model, map, checkpoints, last_checkpoint_number, epochs, restorations, lost, persisted_acknowledged)
 }
