@@ -34,7 +34,7 @@ pub(crate) struct Scenario {
     replication_factor: u32,
     /// Servers are only lost while every partition has two replicas in sync. Then no update may be lost.
     is_careful: bool,
-    /// The only faults are killed servers, and each is replaced at once. The master counts every lost update.
+    /// The only faults are killed servers, and each is replaced at once.
     is_storm: bool,
     /// Batches per step in synchronous training.
     steps: Option<u64>,
@@ -76,7 +76,7 @@ impl Scenario {
             is_storm: true,
             steps: None,
             checkpoints,
-            workers: 1 + dice.roll(3),
+            workers: if seed.is_multiple_of(2) { 1 } else { 1 + dice.roll(3) },
             epochs: 2,
             batches: 60,
             faults: 6,
@@ -469,8 +469,10 @@ impl History {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        // Without a crashed worker, no batch is pushed again after it was acknowledged. Then the count is exact.
-        let is_counted = if self.scenario.is_storm { lost == reported() } else { lost <= reported() };
+        // The count is exact where one worker pushes one batch after the other. Where several do, an acknowledged version
+        // can cover an update of another worker that was not acknowledged and is pushed again.
+        let is_exact = self.scenario.is_storm && self.scenario.workers == 1;
+        let is_counted = if is_exact { lost == reported() } else { lost <= reported() };
         assert!(is_counted, "{lost} updates are lost by the rows, but the master reports {}", reported());
     }
 }
