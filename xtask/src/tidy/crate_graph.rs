@@ -67,6 +67,11 @@ const LAYERS: &[Layer] = &[
         ],
         in_tests: &[],
     },
+    Layer {
+        name: "flexor-operator",
+        uses: &["flexor-model", "flexor-engine", "flexor-dialects", "flexor-control"],
+        in_tests: &[],
+    },
     Layer { name: "flexor-worker", uses: &["flexor-model", "flexor-wire", "flexor-data", "flexor-ps"], in_tests: &[] },
     Layer { name: "flexor-testbed", uses: &["flexor-model"], in_tests: &[] },
     Layer {
@@ -87,6 +92,7 @@ const LAYERS: &[Layer] = &[
             "flexor-agent",
             "flexor-control",
             "flexor-local",
+            "flexor-operator",
         ],
         in_tests: &["flexor-seeds", "flexor-testbed"],
     },

@@ -23,7 +23,10 @@ fn listings() -> Vec<Listing> {
         .filter(|line| line.starts_with("| ") && !line.starts_with("| step"))
         .map(cells)
         .filter(|cells| cells.len() == 3 && cells[1].contains("get pods"))
-        .map(|cells| Listing { step: cells[0].clone(), pods: entries(&cells[2]) })
+        .map(|cells| Listing {
+            step: cells[0].replace(" *(today)*", "").replace(" *(passing)*", ""),
+            pods: entries(&cells[2]),
+        })
         .collect()
 }
 

@@ -233,10 +233,18 @@ fn killed_and_preempted_never_count() {
 
 #[test]
 fn exit_codes_that_torchelastic_calls_permanent_are_retried_to_the_backoff_limit() {
-    for code in [1, 2, 126, 127, 128, 139] {
+    for code in [1, 2, 128, 139] {
         let role = Role { failures: FailureBudget::PerRole(3), ..role(RoleKind::Worker) };
         let last = Story::of(&role, Strategy::AllReduce).is_retried(3, &exit(code));
         assert!(last.cause.message.contains(&format!("exit code {code}")), "{}", last.cause);
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_not_tried_again() {
+    for code in [126, 127] {
+        let last = Story::of_worker().is_over(&exit(code));
+        assert_eq!(last.cause.reason, Reason::ProgramRefused, "{}", last.cause);
     }
 }
 

@@ -177,7 +177,9 @@ fn containers_are_never_restarted_in_place_and_the_rest_of_the_spec_stays() {
     let pod = render(&job(vec![worker(template)]), |_| {});
     assert_eq!(pod["spec"]["restartPolicy"], "Never");
     assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 5);
-    assert_eq!(pod["spec"]["tolerations"], json!([{ "key": "spot" }]));
+    let lost = |taint: &str| json!({ "key": format!("node.kubernetes.io/{taint}"), "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 15 });
+    let tolerations = json!([{ "key": "spot" }, lost("not-ready"), lost("unreachable")]);
+    assert_eq!(pod["spec"]["tolerations"], tolerations);
     assert_eq!((&main_of(&pod)["workingDir"], &main_of(&pod)["image"]), (&json!("/w"), &json!("train:1")));
     assert!(pod["spec"].get("initContainers").is_none() && main_of(&pod).get("ports").is_none());
 }

@@ -84,7 +84,7 @@ fn refuse(status: StatusCode, error: String) -> Response {
 /// The host that the client has called; none if it names none.
 fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     let header = headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
-    header.or_else(|| uri.authority().map(|authority| authority.as_str()))
+    header.or_else(|| uri.authority().map(axum::http::uri::Authority::as_str))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -213,9 +213,11 @@ mod tests {
     #[test]
     fn a_job_is_named_with_or_without_its_kind() {
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
-        for written in [&["mnist"][..], &["elasticjob", "mnist"], &["elasticjob/mnist"], &["tej/mnist"]] {
+        for written in
+            [&["mnist"][..], &["elasticjob", "mnist"], &["elasticjob/mnist"], &["tej/mnist"], &["job", "mnist"]]
+        {
             assert_eq!(job_name(&words(written)).unwrap(), "mnist");
         }
-        assert!(job_name(&words(&["job", "mnist"])).is_err());
+        assert!(job_name(&words(&["pod", "mnist"])).is_err());
     }
 }

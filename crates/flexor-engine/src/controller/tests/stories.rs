@@ -204,7 +204,7 @@ fn a_program_that_failed_too_often_for_the_master_is_not_tried_again() {
     world.exits("j-worker-0", 1);
     world.settle();
     let cause = world.status.cause.clone().unwrap();
-    assert_eq!(cause.to_string(), "RestartsExhausted: the program failed 4 times: no such file");
+    assert_eq!(cause.to_string(), "RestartsExhausted: the program failed 4 times: exit code 1; no such file");
     assert_eq!((world.status.phase, world.running()), (Phase::Failed, Vec::new()));
     assert_eq!(world.pods.len(), 2, "they stay to be looked at");
 }

@@ -21,8 +21,8 @@ impl<'a> Operator<'a> {
     /// Under the account of an overlay that was installed, whose lines name it.
     pub async fn of_overlay(cluster: &'a Cluster, overlay: &Row) -> Self {
         let created = |kind: &str| {
-            let names = overlay.lists.iter().filter_map(|line| line.strip_prefix(kind)?.strip_suffix(" created"));
-            names.last().unwrap_or_else(|| panic!("no {kind} in {:?}", overlay.lists)).to_owned()
+            let mut names = overlay.lists.iter().filter_map(|line| line.strip_prefix(kind)?.strip_suffix(" created"));
+            names.next_back().unwrap_or_else(|| panic!("no {kind} in {:?}", overlay.lists)).to_owned()
         };
         Self::start(cluster, &created("namespace/"), &created("serviceaccount/")).await
     }
