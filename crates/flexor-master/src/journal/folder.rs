@@ -77,7 +77,7 @@ impl StateFolder {
     pub(super) fn note_begun(&self, generation: Generation) {
         let (path, fresh) = (self.0.join(BEGUN), self.0.join(format!("{BEGUN}.new")));
         let write = || -> io::Result<()> {
-            let mut file = File::create(&fresh)?;
+            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
             file.write_all(begun_text(generation).as_bytes())?;
             file.sync_data()?;
             fs::rename(&fresh, &path)

@@ -76,7 +76,7 @@ fn a_pod_that_did_not_get_its_port_names_the_process_that_has_it() {
 fn services_are_shown_with_their_addresses_and_the_pods_that_name_them() {
     let job = dlrover("torch-mnist").replace(
         "image: none",
-        "image: none\n              env: [{ name: PEER, value: 'http://torch-mnist-edljob-worker-1.default.svc:3333' }, { name: OWN, value: torch }]",
+        "image: none\n              env: [{ name: PEER, value: 'http://elasticjob-torch-mnist-dlrover-master.default.svc:50001' }, { name: OWN, value: torch }]",
     );
     let laptop = Laptop::with(&[job]);
     laptop.says(&["scale", "torch-mnist", "--worker", "3"]);
