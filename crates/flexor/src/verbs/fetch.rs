@@ -218,6 +218,6 @@ mod tests {
         {
             assert_eq!(job_name(&words(written)).unwrap(), "mnist");
         }
-        assert!(job_name(&words(&["pod", "mnist"])).is_err());
+        assert!(job_name(&words(&["cronjob", "mnist"])).is_err());
     }
 }

@@ -11,7 +11,7 @@ use flexor_testbed::{Cluster, ClusterConfig, cluster_or_skip};
 use super::{
     installed::{apply_text, in_repository, succeed},
     manifests::dialects_below,
-    operator::Operator,
+    operator::{Operator, turn},
 };
 use crate::listings::{Row, Section, expanded, sections, stands_for};
 
@@ -50,7 +50,7 @@ impl Section {
 }
 
 /// How long a state may take to be reached.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The volume that DLRover's tutorials ask their users for.
@@ -146,6 +146,7 @@ fn matches(entry: &str, line: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_marked_as_true_today_are_true() {
+    let _turn = turn().await;
     let mut sections = todays();
     let installing = sections.remove(0);
     assert_eq!(installing.title, "Installing");

@@ -4,4 +4,4 @@ mod faults;
 mod guard;
 mod jobs;
 
-pub use guard::Operator;
+pub use guard::{Operator, turn};

@@ -3,9 +3,11 @@
 use flexor_testbed::{ClusterConfig, cluster_or_skip};
 
 use super::jobs::{ALL_REDUCE, apply, await_running, eventually, get, served};
+use super::turn;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_was_killed_goes_on_where_it_was() {
+    let _turn = turn().await;
     let cluster = cluster_or_skip!(ClusterConfig::default());
     let mut operator = served(&cluster).await;
     let namespace = cluster.namespace("killed").await.unwrap();
@@ -28,6 +30,7 @@ async fn an_operator_that_was_killed_goes_on_where_it_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quota_shows_in_the_status_and_the_job_goes_on_when_it_is_lifted() {
+    let _turn = turn().await;
     let cluster = cluster_or_skip!(ClusterConfig::default());
     let operator = served(&cluster).await;
     let namespace = cluster.namespace("quota").await.unwrap();

@@ -5,10 +5,20 @@ use std::time::{Duration, Instant};
 
 use flexor_testbed::{Cluster, ClusterProgram};
 
+use tokio::sync::{Mutex, MutexGuard};
+
 use crate::listings::Row;
 use crate::program::bin;
 
-const DEADLINE: Duration = Duration::from_secs(60);
+/// A test with an operator has a control plane of its own. Several at once would be too slow for their deadlines.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Waits for the turn of a test that starts a cluster with an operator.
+pub async fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().await
+}
 
 /// A running operator; dropping it kills it.
 pub struct Operator<'a> {

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use flexor_testbed::{Cluster, ClusterConfig, TestNamespace, cluster_or_skip};
 use serde_json::Value;
 
-use super::Operator;
+use super::{Operator, turn};
 use crate::cluster::installed::{install, succeed};
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Repeats a look until it is as wanted.
 pub fn eventually<T>(what: &str, explain: impl Fn() -> String, mut look: impl FnMut() -> Option<T>) -> T {
@@ -67,6 +67,7 @@ pub async fn served(cluster: &Cluster) -> Operator<'_> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_gets_its_pods_runs_loses_one_and_gets_it_back() {
+    let _turn = turn().await;
     let cluster = cluster_or_skip!(ClusterConfig::default());
     let operator = served(&cluster).await;
     let namespace = cluster.namespace("first").await.unwrap();
@@ -104,6 +105,7 @@ async fn a_job_gets_its_pods_runs_loses_one_and_gets_it_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_training_job_of_a_fixed_size_gets_its_master_servers_and_trainers() {
+    let _turn = turn().await;
     let cluster = cluster_or_skip!(ClusterConfig::default());
     let operator = served(&cluster).await;
     let namespace = cluster.namespace("edl").await.unwrap();
@@ -137,6 +139,7 @@ spec:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_without_its_job_or_for_an_unknown_role_fails_and_changes_nothing() {
+    let _turn = turn().await;
     let cluster = cluster_or_skip!(ClusterConfig::default());
     let operator = served(&cluster).await;
     let namespace = cluster.namespace("plans").await.unwrap();

@@ -24,7 +24,7 @@ fn a_job_that_fills_the_log_disk_continues_and_reports_it() {
     fs::create_dir_all(&pods).unwrap();
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "--propagation", "private", "sh"]);
-    let script = r#"mount -t tmpfs -o size=1m tmpfs "$0" && exec "$@""#;
+    let script = r#"mount -t tmpfs -o size=1m,mode=0700 tmpfs "$0" && exec "$@""#;
     let mut command = inside(shell, script, &pods, workspace.command(&["--ephemeral", &manifest]).env("LC_ALL", "C"));
     let run = Launcher::start(command.current_dir(workspace.folder.path()));
     eventually("the end of the flood", || workspace.folder.path().join("flooded").exists().then_some(()));
