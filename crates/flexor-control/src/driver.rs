@@ -100,7 +100,7 @@ impl JobDriver {
             let paced = self.pacer.pace(reconciliation, now);
             requeue_at = earlier(requeue_at, paced.requeue_at);
             if paced.steps.is_empty() {
-                // The same error is told again when it comes back.
+                // The same error is recorded again when it comes back.
                 self.last_error = None;
                 break;
             }

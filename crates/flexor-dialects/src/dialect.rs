@@ -76,7 +76,7 @@ impl Dialect {
         self.plans.as_ref().map(|form| (form.write)(status, created_at))
     }
 
-    /// Reads back a status that [`plan_status`](Self::plan_status) wrote. What is missing means that nobody has begun.
+    /// Reads back a status that [`plan_status`](Self::plan_status) wrote. A plan without one has not begun.
     pub fn read_plan_status(&self, status: &Value) -> PlanStatus {
         self.plans.as_ref().map(|form| (form.read)(status)).unwrap_or_default()
     }

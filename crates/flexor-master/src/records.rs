@@ -92,7 +92,7 @@ pub fn restore(
     snapshot: &[u8],
 ) -> Result<(), RecordError> {
     let snapshot = wire::Snapshot::decode(snapshot)?;
-    // A key of a round is told from the state of a run by the runs that are known.
+    // The known runs distinguish a key of a round from the state of a run.
     for machine in snapshot.machines {
         store.restore_run(machine.run.into(), serde_json::from_slice(&machine.state)?);
     }

@@ -53,7 +53,7 @@ impl BackOff {
         if ran >= self.lost_soon {
             return Duration::ZERO;
         }
-        // The first loss is nobody's fault and waits for nothing.
+        // The first loss in a row is replaced at once.
         self.wait(short_runs.saturating_sub(1)).min(self.longest_of_lost)
     }
 }

@@ -1,7 +1,7 @@
 //! Watches the output of a program for the reason of its failure: a Python traceback, or torchrun's line about a worker.
 //!
 //! The output passes through a pump, so every reason has the time at which it was printed. With that time the first
-//! failure of a job is told from those that followed from it, also across pods.
+//! failure of a job is distinguished from those that followed from it, also across pods.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

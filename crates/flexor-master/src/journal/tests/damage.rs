@@ -37,7 +37,7 @@ fn a_changed_byte_is_refused_or_told_at_every_position() {
             changed[at] ^= mask;
             std::fs::write(&segment, &changed).unwrap();
             let (numbers, cut) = accepted(&machine);
-            let cut = cut.unwrap_or_else(|| panic!("byte {at}: {numbers:?} and nothing is told"));
+            let cut = cut.unwrap_or_else(|| panic!("byte {at}: {numbers:?}, and the damage is not reported"));
             assert!([1, 2, 3].starts_with(&numbers) && numbers.len() < 3, "byte {at}: {numbers:?}");
             let checked = Journal::check(&machine.state, &job());
             let opened = machine.open();
@@ -92,7 +92,7 @@ fn a_missing_journal_is_told_from_one_that_never_was() {
     let journal = recovery.begin(b"").unwrap();
     assert_eq!(journal.generation().0, 2, "clients refuse a generation that they have seen");
     drop(journal);
-    assert_eq!(machine.recovered().cut, None, "it is told once");
+    assert_eq!(machine.recovered().cut, None, "it is reported once");
 }
 
 #[test]
