@@ -1,7 +1,8 @@
 //! Runs cargo and reads the built artifacts from its messages, so that no path is guessed from folder names.
 //!
-//! `test` builds its test programs with it, `bench` the program that it measures.
+//! `test` builds its test programs with it, `bench` the program that it measures, `image` the one that it packs.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -37,7 +38,12 @@ pub(crate) struct Profile {
 
 /// Builds `flexor` in a profile of the root manifest and returns its path.
 pub(crate) fn flexor(root: &Path, profile: &str) -> Result<PathBuf> {
-    let artifacts = run(root, "flexor", &["build", "--package=flexor", "--bin=flexor", "--profile", profile])?;
+    flexor_with(root, &["build", "--package=flexor", "--bin=flexor", "--profile", profile], &[])
+}
+
+/// Builds `flexor` with these arguments and variables of cargo and returns its path.
+pub(crate) fn flexor_with(root: &Path, arguments: &[&str], variables: &[(&str, OsString)]) -> Result<PathBuf> {
+    let artifacts = run_with(root, "flexor", arguments, variables)?;
     let built =
         artifacts.into_iter().find(|artifact| artifact.target.name == "flexor" && artifact.executable.is_some());
     built.and_then(|artifact| artifact.executable).context("cargo built no program called flexor")
@@ -46,10 +52,15 @@ pub(crate) fn flexor(root: &Path, profile: &str) -> Result<PathBuf> {
 /// Runs cargo with its progress on the terminal and collects the compiled targets; `what` names them in the line at the
 /// end.
 pub(crate) fn run(root: &Path, what: &str, arguments: &[&str]) -> Result<Vec<Artifact>> {
+    run_with(root, what, arguments, &[])
+}
+
+fn run_with(root: &Path, what: &str, arguments: &[&str], variables: &[(&str, OsString)]) -> Result<Vec<Artifact>> {
     let started = Instant::now();
     let mut child = cargo()
         .args(arguments)
         .arg("--message-format=json-render-diagnostics")
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .current_dir(root)
         .stdout(Stdio::piped())
         .spawn()

@@ -8,6 +8,7 @@ mod compile;
 mod demo;
 mod fuzz;
 mod generate;
+mod image;
 mod packages;
 mod soak;
 mod source;
@@ -46,8 +47,10 @@ enum Chore {
     Tidy,
     /// Write the files that are generated from the code, or check them
     Gen(generate::GenArgs),
-    /// A Kubernetes cluster with fake nodes to play with
+    /// A Kubernetes cluster to play with: fake nodes, or real ones with containers
     Cluster(cluster::ClusterArgs),
+    /// Make the container image of Flexor: an archive, a layout, or straight into a registry
+    Image(image::ImageArgs),
     /// Race against the programs Flexor replaces and write the result
     Bench(bench::BenchArgs),
     /// See what Flexor does, with real programs on this machine
@@ -74,6 +77,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Chore::Tidy => tidy::run()?,
         Chore::Gen(args) => generate::run(args)?,
         Chore::Cluster(args) => cluster::run(args)?,
+        Chore::Image(args) => image::run(args)?,
         Chore::Bench(args) => bench::run(args)?,
         Chore::Demo(args) => return demo::run(args),
         Chore::Soak(args) => return soak::run(&args),

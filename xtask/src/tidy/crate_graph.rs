@@ -69,11 +69,12 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "flexor-operator",
-        uses: &["flexor-model", "flexor-engine", "flexor-dialects", "flexor-control"],
+        uses: &["flexor-model", "flexor-engine", "flexor-dialects", "flexor-wire", "flexor-client", "flexor-control"],
         in_tests: &[],
     },
     Layer { name: "flexor-worker", uses: &["flexor-model", "flexor-wire", "flexor-data", "flexor-ps"], in_tests: &[] },
-    Layer { name: "flexor-testbed", uses: &["flexor-model"], in_tests: &[] },
+    Layer { name: "flexor-image", uses: &[], in_tests: &[] },
+    Layer { name: "flexor-testbed", uses: &["flexor-model", "flexor-image"], in_tests: &[] },
     Layer {
         name: "flexor",
         uses: &[
@@ -102,6 +103,7 @@ const LAYERS: &[Layer] = &[
             "flexor",
             "flexor-data",
             "flexor-dialects",
+            "flexor-image",
             "flexor-model",
             "flexor-ps",
             "flexor-store",

@@ -1,0 +1,4 @@
+//! Tests with a real registry on this machine.
+
+mod push;
+mod registry;
