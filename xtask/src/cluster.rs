@@ -1,10 +1,12 @@
-//! `cargo xtask cluster`: a Kubernetes cluster with fake nodes to experiment with, on this machine.
+//! `cargo xtask cluster`: a Kubernetes cluster to experiment with, on this machine.
 //!
 //! It is the cluster of the tests, owned by a background process ([`holder`]) instead of a test. A small file
-//! ([`state`]) holds what the other commands need.
+//! ([`state`]) holds what the other commands need. [`nodes`] are fake or, as root, real; [`images`] fills real ones.
 
 mod holder;
+mod images;
 mod name;
+mod nodes;
 mod state;
 
 use std::os::unix::process::CommandExt as _;
@@ -12,9 +14,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use flexor_testbed::{ClusterConfig, NodeGroup};
 
 use self::name::ClusterName;
+use self::nodes::NodeArgs;
 use self::state::{ClusterFiles, ClusterState};
 
 /// Arguments of `cargo xtask cluster`.
@@ -25,13 +27,23 @@ Examples:
   cargo xtask cluster shell             a shell with KUBECONFIG and kubectl set up
   eval \"$(cargo xtask cluster env)\"     the same for the shell that you are in
   cargo xtask cluster down
-  cargo xtask cluster up --name second  one more beside it; so for down, env and shell
+  cargo xtask cluster up --name second  one more beside it; so for down, env, shell and load
 
-The API server, controllers, scheduler and etcd are real; the nodes are played by kwok. A pod that
-is scheduled runs at once and for ever, unless its annotations say otherwise, for instance
-  testbed.flexor.dev/complete-after: 30s
-(also start-after, fail-after, oom-after, evict-after, stop-after). As root the cluster has a
-network of its own, so programs that talk to it must be started inside, as `shell` does.")]
+With real containers, as root:
+  cargo xtask cluster up --real-nodes 2
+  cargo xtask image                     the image of Flexor, as an archive
+  cargo xtask cluster load target/image/flexor.tar
+  cargo xtask cluster shell             and in it: kubectl apply -k deploy/dlrover
+
+The API server, controllers, scheduler and etcd are real; the nodes of --nodes are played by kwok.
+A pod that is scheduled there runs at once and for ever, unless its annotations say otherwise, for
+instance testbed.flexor.dev/complete-after: 30s (also start-after, fail-after, oom-after,
+evict-after, stop-after). Nodes of --real-nodes have a kubelet and containers. They are in a
+network without a registry: every image comes from an archive with `load`. Fake nodes beside them
+are tainted with testbed.flexor.dev/fake, so pods go to real ones.
+
+As root the cluster has a network of its own, so programs that talk to it must be started inside,
+as `shell` does.")]
 pub(crate) struct ClusterArgs {
     /// Which cluster, where there are several
     #[arg(long, value_name = "NAME", global = true, default_value_t)]
@@ -45,6 +57,8 @@ pub(crate) struct ClusterArgs {
 enum ClusterCommand {
     /// Start the cluster; the first time builds it, which takes some minutes
     Up(NodeArgs),
+    /// Import the images of an archive into all real nodes
+    Load(images::LoadArgs),
     /// End the cluster and remove all that it wrote
     Down,
     /// Print the lines that set up a shell for the cluster
@@ -56,51 +70,11 @@ enum ClusterCommand {
     Hold(NodeArgs),
 }
 
-/// The nodes of the cluster.
-#[derive(Args)]
-struct NodeArgs {
-    /// How many nodes
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    nodes: usize,
-
-    /// Cores of each node
-    #[arg(long, value_name = "QUANTITY", default_value = "16")]
-    node_cpu: String,
-
-    /// Memory of each node
-    #[arg(long, value_name = "QUANTITY", default_value = "64Gi")]
-    node_memory: String,
-
-    /// GPUs (nvidia.com/gpu) of each node
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    node_gpu: u32,
-}
-
-impl NodeArgs {
-    fn config(&self) -> ClusterConfig {
-        let group = NodeGroup::new("node", self.nodes).cpu(&self.node_cpu).memory(&self.node_memory);
-        let group = match self.node_gpu {
-            0 => group,
-            gpus => group.gpus(gpus),
-        };
-        ClusterConfig::with_nodes([group])
-    }
-
-    /// The same again as arguments of another process.
-    fn to_args(&self) -> [String; 4] {
-        [
-            format!("--nodes={}", self.nodes),
-            format!("--node-cpu={}", self.node_cpu),
-            format!("--node-memory={}", self.node_memory),
-            format!("--node-gpu={}", self.node_gpu),
-        ]
-    }
-}
-
 pub(crate) fn run(args: ClusterArgs) -> Result<()> {
     let files = ClusterFiles::locate(args.name)?;
     match args.command {
         ClusterCommand::Up(nodes) => up(&files, &nodes),
+        ClusterCommand::Load(archive) => images::load(&running(&files)?, &archive),
         ClusterCommand::Down => down(&files),
         ClusterCommand::Env => running(&files).map(|state| print!("{}", state.shell_lines())),
         ClusterCommand::Shell => shell(&running(&files)?),
@@ -120,14 +94,17 @@ fn up(files: &ClusterFiles, nodes: &NodeArgs) -> Result<()> {
         );
     }
     // Here, where its progress can be seen, and not in the background.
+    nodes.ensure_tools()?;
     flexor_testbed::Tools::ensure()?;
     holder::start(files, nodes)?;
+    println!("The cluster is up with {}. Next:", nodes.in_words());
+    if nodes.has_containers() {
+        println!("  cargo xtask cluster load{option} ARCHIVE      an image for its nodes, as of cargo xtask image");
+    }
     println!(
-        "The cluster is up with {} nodes. Next:\n  \
-         cargo xtask cluster shell{option}             a shell with KUBECONFIG and kubectl set up\n  \
+        "  cargo xtask cluster shell{option}             a shell with KUBECONFIG and kubectl set up\n  \
          eval \"$(cargo xtask cluster env{option})\"     the same for this shell\n  \
-         cargo xtask cluster down{option}",
-        nodes.nodes
+         cargo xtask cluster down{option}"
     );
     Ok(())
 }
@@ -180,7 +157,15 @@ mod tests {
 
     #[test]
     fn the_background_process_gets_the_same_nodes() {
-        let cli = Cli::parse_from(["x", "up", "--nodes=5", "--node-cpu=18", "--node-memory=1Gi", "--node-gpu=8"]);
+        let cli = Cli::parse_from([
+            "x",
+            "up",
+            "--nodes=5",
+            "--node-cpu=18",
+            "--node-memory=1Gi",
+            "--node-gpu=8",
+            "--real-nodes=2",
+        ]);
         let ClusterCommand::Up(nodes) = cli.args.command else {
             panic!("up is up");
         };
@@ -188,7 +173,7 @@ mod tests {
         let ClusterCommand::Hold(again) = again.args.command else {
             panic!("hold is hold");
         };
-        assert_eq!(nodes.to_args(), again.to_args());
+        assert_eq!(nodes, again);
     }
 
     #[test]
@@ -197,6 +182,7 @@ mod tests {
             assert_eq!(Cli::parse_from(["x", command]).args.name.to_string(), "default");
             assert_eq!(Cli::parse_from(["x", command, "--name", "b-2"]).args.name.to_string(), "b-2");
         }
+        assert_eq!(Cli::parse_from(["x", "load", "a.tar", "--name", "b-2"]).args.name.to_string(), "b-2");
         assert!(Cli::try_parse_from(["x", "up", "--name", "../b"]).is_err());
     }
 }

@@ -8,6 +8,7 @@
 mod connector;
 mod namespace;
 mod program;
+mod real_nodes;
 mod shared;
 mod start;
 
@@ -25,9 +26,10 @@ use tokio::net::TcpStream;
 pub use self::namespace::TestNamespace;
 pub use self::program::ClusterProgram;
 use crate::{
-    control_plane::{Component, ControlPlane},
+    control_plane::{Audit, Component, ControlPlane},
     keeper::{Isolation, Keeper, Sandbox},
     nodes::{self, NodeGroup},
+    real_nodes::{NodeMount, RealNodes},
     tools::Tools,
 };
 
@@ -35,7 +37,10 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct ClusterConfig {
     nodes: Vec<NodeGroup>,
+    real_nodes: usize,
+    node_mounts: Vec<NodeMount>,
     isolation: Isolation,
+    audit: Audit,
 }
 
 impl Default for ClusterConfig {
@@ -48,21 +53,46 @@ impl Default for ClusterConfig {
 impl ClusterConfig {
     /// A cluster with these nodes; more can be added later.
     pub fn with_nodes(nodes: impl IntoIterator<Item = NodeGroup>) -> Self {
-        Self { nodes: nodes.into_iter().collect(), isolation: Isolation::WherePossible }
+        Self {
+            nodes: nodes.into_iter().collect(),
+            real_nodes: 0,
+            node_mounts: Vec::new(),
+            isolation: Isolation::WherePossible,
+            audit: Audit::Off,
+        }
+    }
+
+    /// Adds `count` nodes with kubelets and containers, named `node-1`, `node-2`, …. Fake nodes beside them must have
+    /// other names; they are tainted with [`FAKE_NODE_TAINT`](crate::FAKE_NODE_TAINT). Needs root.
+    pub fn and_real_nodes(self, count: usize) -> Self {
+        let nodes = self.nodes.into_iter().map(|group| group.taint(nodes::FAKE_NODE_TAINT, "", "NoSchedule"));
+        Self { nodes: nodes.collect(), real_nodes: count, isolation: Isolation::Required, ..self }
+    }
+
+    /// Shows a folder of this machine, read-only, in every container of the real nodes. Pods need no volume for it.
+    pub fn with_node_mount(mut self, host: impl Into<PathBuf>, container: impl Into<PathBuf>) -> Self {
+        self.node_mounts.push(NodeMount { host: host.into(), container: container.into() });
+        self
     }
 
     /// Runs on the host's loopback also as root, for programs that cannot be started inside a namespace.
     pub fn on_loopback(self) -> Self {
         Self { isolation: Isolation::None, ..self }
     }
+
+    /// Has the API server write down every request of a service account: see [`Cluster::audit_log`].
+    pub fn auditing_service_accounts(self) -> Self {
+        Self { audit: Audit::ServiceAccounts, ..self }
+    }
 }
 
 /// A running cluster; dropping it ends it.
 #[derive(Debug)]
 pub struct Cluster {
-    // Fields drop in this order: the processes first, then their sandbox.
+    // Fields drop in this order: the control plane, then the sandbox, which ends all other processes.
     plane: Mutex<ControlPlane>,
     keeper: Keeper,
+    real_nodes: Option<RealNodes>,
     tools: Tools,
     kubeconfig: PathBuf,
 }
@@ -78,11 +108,21 @@ impl Cluster {
         shared::get().await
     }
 
+    /// The cluster with two real nodes and two fake ones that all tests of this process share.
+    pub async fn shared_with_real_nodes() -> Result<&'static Self, &'static anyhow::Error> {
+        shared::get_with_real_nodes().await
+    }
+
     /// A client with the administrator's rights. Each call makes a new one, because its connections belong to the
     /// caller's tokio runtime and every test has its own.
     pub async fn client(&self) -> anyhow::Result<kube::Client> {
+        self.client_of(&self.kubeconfig).await
+    }
+
+    /// A client with the identity of a kubeconfig, such as one of [`Cluster::kubeconfig_of`].
+    pub async fn client_of(&self, kubeconfig: &Path) -> anyhow::Result<kube::Client> {
         let api_server = self.plane().api_server();
-        connector::client(&self.kubeconfig, api_server, self.keeper.sandbox()).await
+        connector::client(kubeconfig, api_server, self.keeper.sandbox()).await
     }
 
     /// Connects to a port in the cluster's network, for a test that talks to a program of [`Cluster::command_in`].
@@ -154,6 +194,12 @@ impl Cluster {
     /// The log file of a component.
     pub fn logs(&self, component: Component) -> PathBuf {
         self.plane().log(component)
+    }
+
+    /// The requests of service accounts, one JSON object of `audit.k8s.io/v1` per line, if they are audited
+    /// ([`ClusterConfig::auditing_service_accounts`]). A request is in it before its answer is sent.
+    pub fn audit_log(&self) -> PathBuf {
+        self.plane().audit_log()
     }
 
     /// The process id of a running component, as the host counts.

@@ -19,6 +19,7 @@ use crate::{
     keeper::{Keeper, RunningProgram, Sandbox},
     log_tail::last_lines,
     pki::Pki,
+    real_nodes::CONTROL_PLANE,
     stages,
     tools::Tools,
 };
@@ -71,6 +72,31 @@ impl fmt::Display for Component {
     }
 }
 
+/// Which nodes the control plane has to reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeKind {
+    /// Only nodes that kwok plays; all is on loopback.
+    Fake,
+    /// Real nodes too, on a network of their own.
+    Real,
+}
+
+/// Whose requests the API server writes down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audit {
+    Off,
+    ServiceAccounts,
+}
+
+/// Without the bodies of requests and answers. A request is written down once, when it is answered; a watch when it
+/// begins, too.
+const AUDIT_POLICY: &str = r#"
+{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [
+    {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+    {"level": "None"}
+]}
+"#;
+
 /// Where the servers listen.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ports {
@@ -106,12 +132,14 @@ pub(crate) struct ControlPlane {
     sandbox: Sandbox,
     pki: Pki,
     ports: Ports,
+    audit: Audit,
+    node_kind: NodeKind,
     running: BTreeMap<Component, RunningProgram>,
 }
 
 impl ControlPlane {
     /// Writes the files that the components read; starts nothing.
-    pub(crate) fn prepare(tools: Tools, keeper: &Keeper) -> anyhow::Result<Self> {
+    pub(crate) fn prepare(tools: Tools, keeper: &Keeper, audit: Audit, node_kind: NodeKind) -> anyhow::Result<Self> {
         let folder = keeper.folder();
         let pki = Pki::create(&folder.join("pki"))?;
         fs::create_dir_all(folder.join("log"))?;
@@ -122,9 +150,14 @@ impl ControlPlane {
             sandbox: keeper.sandbox().clone(),
             pki,
             ports: Ports::choose(keeper.sandbox())?,
+            audit,
+            node_kind,
             running: BTreeMap::new(),
         };
+        fs::write(plane.audit_policy(), AUDIT_POLICY).context("write the audit policy")?;
         fs::write(plane.kubeconfig(), plane.pki.kubeconfig(plane.api_server())).context("write the kubeconfig")?;
+        let from_nodes = (CONTROL_PLANE, plane.ports.api_server).into();
+        fs::write(plane.kubeconfig_of_nodes(), plane.pki.kubeconfig(from_nodes)).context("write a kubeconfig")?;
         Ok(plane)
     }
 
@@ -136,6 +169,20 @@ impl ControlPlane {
     /// The administrator's kubeconfig.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
+    }
+
+    /// A kubeconfig with the API server's address in the network of real nodes.
+    pub(crate) fn kubeconfig_of_nodes(&self) -> PathBuf {
+        self.folder.join("kubeconfig-nodes")
+    }
+
+    fn audit_policy(&self) -> PathBuf {
+        self.folder.join("audit-policy.json")
+    }
+
+    /// The audited requests; the file exists after the first one.
+    pub(crate) fn audit_log(&self) -> PathBuf {
+        self.folder.join("log").join("audit.log")
     }
 
     /// The log of a component; restarts append to it.

@@ -8,6 +8,7 @@
 //! the first process in there ends all. Otherwise they run on [loopback](Sandbox::Loopback) in a process group that the
 //! keeper kills. This module knows nothing of Kubernetes.
 
+pub(crate) mod cgroups;
 mod folder;
 pub(crate) mod process_table;
 mod sandbox;
@@ -25,18 +26,29 @@ use anyhow::{Context as _, bail};
 pub(crate) use self::sandbox::{RunningProgram, Sandbox};
 
 /// How long the owner waits for the end of a cluster; the keeper continues without it.
-const END_DEADLINE: Duration = Duration::from_secs(10);
+const END_DEADLINE: Duration = Duration::from_secs(20);
 
 /// `cat` waits on the life line; then the shell kills the group and removes the folder.
 const LOOPBACK_KEEPER: &str = r#"echo up; cat; kill -s KILL -- "-$2" 2>/dev/null; rm -rf -- "$1""#;
 
-/// The first process of the namespaces is `cat`: when it ends, the kernel ends all others in there.
+/// The first process of the namespaces is a shell: when it ends, the kernel ends all others in there. It waits for
+/// `cat` at the life line and meanwhile reaps orphans, such as the shims of containers. Real nodes leave cgroups, which
+/// have the name of the folder; nothing is in them by then.
 const NAMESPACE_KEEPER: &str = r#"
 if command -v ip >/dev/null; then
-    unshare --net --mount --pid --fork --kill-child --mount-proc sh -c 'ip link set lo up && echo up && exec cat' 2>&1
+    unshare --net --mount --pid --fork --kill-child --mount-proc sh -c '
+        ip link set lo up || exit
+        exec 3<&0
+        cat <&3 3<&- >/dev/null &
+        exec 3<&-
+        echo up
+        wait $!' 2>&1
 else
     echo 'the program `ip` is missing; install the package iproute2'
 fi
+for group in /sys/fs/cgroup/"${1##*/}" /sys/fs/cgroup/*/"${1##*/}"; do
+    if test -d "$group"; then find "$group" -depth -type d -exec rmdir -- {} +; fi
+done
 rm -rf -- "$1""#;
 
 /// How far a cluster is kept away from the host.
@@ -44,6 +56,8 @@ rm -rf -- "$1""#;
 pub(crate) enum Isolation {
     /// Namespaces as root where the system allows them, else loopback.
     WherePossible,
+    /// Namespaces or nothing.
+    Required,
     /// Loopback.
     None,
 }
@@ -63,13 +77,17 @@ impl Keeper {
     pub(crate) fn start(isolation: Isolation) -> anyhow::Result<Self> {
         let parent = std::path::absolute(std::env::temp_dir()).context("find the folder for temporary files")?;
         folder::sweep(&parent);
-        if isolation == Isolation::WherePossible && nix::unistd::geteuid().is_root() {
-            match in_namespaces(folder::create(&parent)?) {
-                Ok(keeper) => return Ok(keeper),
-                Err(error) => {
-                    eprintln!("no namespaces for this cluster ({error:#}); it runs on the host's loopback instead");
+        match isolation {
+            Isolation::Required => return in_namespaces(folder::create(&parent)?),
+            Isolation::WherePossible if nix::unistd::geteuid().is_root() => {
+                match in_namespaces(folder::create(&parent)?) {
+                    Ok(keeper) => return Ok(keeper),
+                    Err(error) => {
+                        eprintln!("no namespaces for this cluster ({error:#}); it runs on the host's loopback instead");
+                    }
                 }
             }
+            Isolation::WherePossible | Isolation::None => {}
         }
         on_loopback(folder::create(&parent)?)
     }

@@ -1,9 +1,9 @@
-//! Real Kubernetes control planes with fake nodes, and real PyTorch and DLRover, as guards for tests.
+//! Real Kubernetes control planes with fake or real nodes, and real PyTorch and DLRover, as guards for tests.
 //!
 //! A [`Cluster`] is a kube-apiserver, controller manager, scheduler and etcd of its own, with kwok playing any number
 //! of nodes. All its processes and files are gone when its owner ends, in whatever way. Tests normally take
 //! [`cluster_or_skip!`], one cluster for the whole test process, and a [`TestNamespace`] each. Only a test that breaks
-//! the control plane starts its own.
+//! the control plane starts its own. As root, [`nodes_or_skip!`] is a cluster with kubelets and containers as well.
 //!
 //! The annotations of [`stages`] control what pods do on the fake nodes. Tests wait with [`await_condition`] and
 //! [`await_list`].
@@ -18,11 +18,13 @@ mod control_plane;
 mod dlrover;
 pub mod flexor_processes;
 mod grpc;
+pub mod images;
 mod keeper;
 mod log_tail;
 mod nodes;
 mod pki;
 mod python;
+mod real_nodes;
 mod skip;
 pub mod stages;
 mod tools;
@@ -36,8 +38,9 @@ pub use self::{
     control_plane::Component,
     dlrover::Dlrover,
     grpc::Grpc,
-    nodes::{NodeGroup, is_ready},
+    nodes::{FAKE_NODE_TAINT, NodeGroup, is_ready},
     python::{PythonEnv, PythonError},
+    real_nodes::{BUSYBOX_IMAGE, NodeTools, NodeToolsError, RealNode, import_into_node},
     tools::{Tools, ToolsError, cache_dir},
     torch::Torch,
     torchft::Torchft,

@@ -24,6 +24,10 @@ use crate::condition::await_list;
 /// The annotation that marks kwok's nodes, as a selector.
 pub(crate) const MANAGED_BY_KWOK: &str = "kwok.x-k8s.io/node=fake";
 
+/// The taint of fake nodes in a cluster with real ones, with effect `NoSchedule`: a pod that may run on a fake node
+/// tolerates it.
+pub const FAKE_NODE_TAINT: &str = "testbed.flexor.dev/fake";
+
 /// How long nodes may take to become Ready: a hundred need about a second on two idle cores.
 const READY_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -135,8 +139,13 @@ pub(crate) async fn add(client: &Client, groups: &[NodeGroup]) -> anyhow::Result
         }
     });
     stream::iter(creations).buffer_unordered(CREATED_AT_ONCE).try_collect::<()>().await?;
-    // Only ours: another test may keep a lost node in the same cluster.
-    await_list(READY_DEADLINE, api.clone(), "", "the nodes to be Ready", |nodes: &[Node]| {
+    await_ready(client, &names).await
+}
+
+/// Waits until the nodes with these names are Ready, whatever the other nodes are: a test may keep a lost node.
+pub(crate) async fn await_ready(client: &Client, names: &BTreeSet<String>) -> anyhow::Result<()> {
+    let api: Api<Node> = Api::all(client.clone());
+    await_list(READY_DEADLINE, api, "", "the nodes to be Ready", |nodes: &[Node]| {
         let ready = nodes.iter().filter(|node| is_ready(node) && names.contains(&node.name_any()));
         ready.count() == names.len()
     })

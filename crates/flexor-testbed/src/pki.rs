@@ -16,6 +16,8 @@ use rcgen::{
     KeyPair, KeyUsagePurpose, SanType,
 };
 
+use crate::real_nodes::CONTROL_PLANE;
+
 /// First address of the service range: the API server as pods see it.
 const SERVICE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1));
 
@@ -74,11 +76,13 @@ impl Pki {
         self.folder.join("service-account.pub")
     }
 
-    fn admin_certificate(&self) -> PathBuf {
+    /// The administrator's certificate.
+    pub(crate) fn admin_certificate(&self) -> PathBuf {
         self.folder.join("admin.crt")
     }
 
-    fn admin_key(&self) -> PathBuf {
+    /// The administrator's key.
+    pub(crate) fn admin_key(&self) -> PathBuf {
         self.folder.join("admin.key")
     }
 
@@ -115,6 +119,7 @@ fn server_params() -> anyhow::Result<CertificateParams> {
     params.subject_alt_names = vec![
         SanType::IpAddress(Ipv4Addr::LOCALHOST.into()),
         SanType::IpAddress(SERVICE_ADDRESS),
+        SanType::IpAddress(CONTROL_PLANE.into()),
         SanType::DnsName("localhost".try_into()?),
         SanType::DnsName("kubernetes.default.svc".try_into()?),
     ];

@@ -77,6 +77,11 @@ impl PythonEnv {
         self.bin().join("python")
     }
 
+    /// The folder of its packages, if they are for this version of Python, such as `3.11`.
+    pub fn site_packages(&self, python: &str) -> Option<PathBuf> {
+        Some(self.folder.join(format!("lib/python{python}/site-packages"))).filter(|folder| folder.is_dir())
+    }
+
     /// A command that runs its Python as if the environment had been activated: with its programs first in `PATH`, and
     /// without the Python variables of the caller's shell.
     pub fn command(&self) -> Command {

@@ -1,12 +1,13 @@
-//! The programs of a control plane, built from Go modules at pinned versions and kept in a cache.
+//! The programs of control planes and real nodes, built from Go modules at pinned versions and kept in a cache.
 //!
 //! [`Tools::ensure`] is the first step of every cluster. The first call on a machine builds for some minutes; every
 //! later call, by any process, finds the finished programs. The modules are in `go/`; [`modules`] lists their programs,
-//! and [`build`] has the rules of the cache. Downloads go only through the Go module proxy.
+//! and [`shelf`] has the rules of the cache. Downloads go only through the Go module proxy.
 
 mod build;
 mod go;
 mod modules;
+pub(crate) mod shelf;
 
 use std::{
     ffi::OsStr,
@@ -61,22 +62,9 @@ impl Tools {
 
     /// As [`Tools::ensure`] with the cache folder and the `PATH` for finding Go given by the caller.
     pub fn ensure_in(cache: &Path, search_path: &OsStr) -> Result<Self, ToolsError> {
-        let mut go = None;
-        let mut folder = |module: &GoModule| {
-            build::ensure(cache, module, &mut |sources, program, output| {
-                let go = match &mut go {
-                    Some(go) => go,
-                    none => none.insert(Go::find(search_path)?),
-                };
-                eprintln!("building {} … (first time only, {} for {})", program.name, module.first_build, module.name);
-                go.build(sources, program, output)
-            })
-        };
-        Ok(Self {
-            etcd: folder(&modules::ETCD)?,
-            kubernetes: folder(&modules::KUBERNETES)?,
-            kwok: folder(&modules::KWOK)?,
-        })
+        let [etcd, kubernetes, kwok] =
+            ensure_modules(cache, search_path, [&modules::ETCD, &modules::KUBERNETES, &modules::KWOK])?;
+        Ok(Self { etcd, kubernetes, kwok })
     }
 
     /// The etcd server.
@@ -103,6 +91,55 @@ impl Tools {
     pub fn kubectl_dir(&self) -> &Path {
         &self.kubernetes
     }
+}
+
+/// The programs of real nodes that are built from Go modules, by path. The rest comes from the system's packages.
+#[derive(Debug, Clone)]
+pub(crate) struct NodePrograms {
+    node: PathBuf,
+    coredns: PathBuf,
+}
+
+impl NodePrograms {
+    /// The programs from the cache, built first where they are missing.
+    pub(crate) fn ensure() -> Result<Self, ToolsError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let [node, coredns] = ensure_modules(&cache_dir()?, &path, [&modules::NODE, &modules::COREDNS])?;
+        Ok(Self { node, coredns })
+    }
+
+    pub(crate) fn kubelet(&self) -> PathBuf {
+        self.node.join("kubelet")
+    }
+
+    pub(crate) fn kube_proxy(&self) -> PathBuf {
+        self.node.join("kube-proxy")
+    }
+
+    pub(crate) fn coredns(&self) -> PathBuf {
+        self.coredns.join("coredns")
+    }
+}
+
+/// The folders with the programs of each module. Go is looked for only when something must be built.
+fn ensure_modules<const N: usize>(
+    cache: &Path,
+    search_path: &OsStr,
+    wanted: [&GoModule; N],
+) -> Result<[PathBuf; N], ToolsError> {
+    let mut go = None;
+    let mut folders = std::array::from_fn(|_| PathBuf::new());
+    for (module, folder) in wanted.into_iter().zip(&mut folders) {
+        *folder = build::ensure(cache, module, &mut |sources, program, output| {
+            let go = match &mut go {
+                Some(go) => go,
+                none => none.insert(Go::find(search_path)?),
+            };
+            eprintln!("building {} … (first time only, {} for {})", program.name, module.first_build, module.name);
+            go.build(sources, program, output)
+        })?;
+    }
+    Ok(folders)
 }
 
 /// The cache folder of the project: `FLEXOR_CACHE`, else `flexor` in the user's cache folder.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use flexor_testbed::{Cluster, ClusterConfig};
 
-use super::NodeArgs;
+use super::nodes::NodeArgs;
 use super::state::{ClusterFiles, ClusterState};
 
 /// The line that the holder prints when the cluster is usable.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
-use flexor_testbed::Cluster;
+use flexor_testbed::{Cluster, RealNode};
 use serde::{Deserialize, Serialize};
 
 use super::name::ClusterName;
@@ -34,12 +34,22 @@ pub(super) struct ClusterState {
     pub(super) kubectl_dir: PathBuf,
     /// As root, a process in the cluster's namespaces.
     pub(super) namespace_pid: Option<u32>,
+    /// The nodes that have containers.
+    pub(super) real_nodes: Vec<RealNodeState>,
     /// The process that holds it: shown to people, never signalled.
     holder_pid: u32,
     /// The checkout that it was started from.
     checkout: PathBuf,
     /// When it was ready.
     started: SystemTime,
+}
+
+/// A real node, for commands that reach into it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RealNodeState {
+    pub(super) name: String,
+    /// A process in the node's namespaces.
+    pub(super) namespace_pid: u32,
 }
 
 impl ClusterFiles {
@@ -129,6 +139,7 @@ impl ClusterState {
             folder: cluster.folder().to_owned(),
             kubectl_dir: cluster.tools().kubectl_dir().to_owned(),
             namespace_pid: cluster.namespace_pid(),
+            real_nodes: cluster.real_nodes().iter().filter_map(RealNodeState::of).collect(),
             holder_pid: std::process::id(),
             checkout: project_root()?,
             started: SystemTime::now(),
@@ -176,6 +187,12 @@ impl ClusterState {
     }
 }
 
+impl RealNodeState {
+    fn of(node: &RealNode) -> Option<Self> {
+        Some(Self { name: node.name().to_owned(), namespace_pid: node.namespace_pid()? })
+    }
+}
+
 /// A duration in words.
 fn in_words(age: Duration) -> String {
     match age.as_secs() {
@@ -191,19 +208,28 @@ fn quoted(path: &Path) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn state(namespace_pid: Option<u32>) -> ClusterState {
-        ClusterState {
+impl ClusterState {
+    /// Of a cluster that never was.
+    pub(super) fn example() -> Self {
+        Self {
             kubeconfig: "/tmp/it's/kubeconfig".into(),
             folder: "/tmp/it's".into(),
             kubectl_dir: "/tools".into(),
-            namespace_pid,
+            namespace_pid: None,
+            real_nodes: Vec::new(),
             holder_pid: 4711,
             checkout: "/src/flexor".into(),
             started: SystemTime::UNIX_EPOCH,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(namespace_pid: Option<u32>) -> ClusterState {
+        ClusterState { namespace_pid, ..ClusterState::example() }
     }
 
     fn files_in(folder: &Path, name: &str) -> ClusterFiles {
@@ -263,7 +289,9 @@ mod tests {
     fn a_written_state_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let files = files_in(folder.path(), "a");
-        files.write(&state(Some(7))).unwrap();
-        assert_eq!(files.read().unwrap(), state(Some(7)));
+        let node = RealNodeState { name: "node-1".to_owned(), namespace_pid: 8 };
+        let written = ClusterState { real_nodes: vec![node], ..state(Some(7)) };
+        files.write(&written).unwrap();
+        assert_eq!(files.read().unwrap(), written);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Error;
-use flexor_testbed::{Dlrover, PythonError, Tools, ToolsError, Torch};
+use flexor_testbed::{Dlrover, NodeTools, NodeToolsError, PythonError, Tools, ToolsError, Torch, images};
 
 use super::report::{Outcome, Verdict};
 use super::tier::Tier;
@@ -13,6 +13,9 @@ struct Preparation {
     what: &'static str,
     make: fn() -> PreparationOutcome,
 }
+
+const CLUSTER_TOOLS: Preparation = Preparation { what: "the cluster's tools", make: built };
+const TORCH: Preparation = Preparation { what: "torch", make: || installed(Torch::ensure()) };
 
 /// How that went.
 enum PreparationOutcome {
@@ -25,12 +28,15 @@ enum PreparationOutcome {
 /// Prepares everything for `tier`. A failure is reported in place of the tier.
 pub(super) fn prepare(tier: Tier) -> Result<(), Outcome> {
     let preparations: &[Preparation] = match tier {
-        Tier::Unit | Tier::Local | Tier::Node => &[],
-        Tier::Peers => &[
-            Preparation { what: "torch", make: || installed(Torch::ensure()) },
-            Preparation { what: "DLRover", make: || installed(Dlrover::ensure()) },
+        Tier::Unit | Tier::Local => &[],
+        Tier::Peers => &[TORCH, Preparation { what: "DLRover", make: || installed(Dlrover::ensure()) }],
+        Tier::Cluster => &[CLUSTER_TOOLS],
+        Tier::Node => &[
+            Preparation { what: "the nodes' tools", make: nodes_equipped },
+            CLUSTER_TOOLS,
+            TORCH,
+            Preparation { what: "the parts of images", make: parts_made },
         ],
-        Tier::Cluster => &[Preparation { what: "the cluster's tools", make: built }],
     };
     preparations.iter().try_for_each(Preparation::run)
 }
@@ -70,6 +76,22 @@ fn built() -> PreparationOutcome {
         Ok(_) => PreparationOutcome::Ready,
         Err(error @ ToolsError::GoMissing { .. }) => PreparationOutcome::Impossible(error.to_string()),
         Err(error) => PreparationOutcome::Failed(error.into()),
+    }
+}
+
+fn nodes_equipped() -> PreparationOutcome {
+    match NodeTools::ensure() {
+        Ok(_) => PreparationOutcome::Ready,
+        Err(error) if error.is_unmet_requirement() => PreparationOutcome::Impossible(error.to_string()),
+        Err(error) => PreparationOutcome::Failed(error.into()),
+    }
+}
+
+fn parts_made() -> PreparationOutcome {
+    let Err(error) = images::prepare() else { return PreparationOutcome::Ready };
+    match error.downcast_ref::<NodeToolsError>() {
+        Some(missing) if missing.is_unmet_requirement() => PreparationOutcome::Impossible(missing.to_string()),
+        _ => PreparationOutcome::Failed(error),
     }
 }
 

@@ -6,9 +6,12 @@
 mod events;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -70,6 +73,9 @@ impl TestProgram {
         };
         let outcomes = progress.over(status, &reason, |outcome| print_outcome(outcome, tier, say));
         let name = format!("{} {}", self.package, self.target);
+        if let Some(failed) = outcomes.iter().find(|outcome| outcome.verdict == Verdict::Failed) {
+            say(replay_line(&name, tier, &failed.test));
+        }
         say(report::group_line(tier, &name, &outcomes, started.elapsed()));
         Ok(outcomes)
     }
@@ -77,9 +83,7 @@ impl TestProgram {
     fn test_command(&self, flexor: &Path, tests: &[String], tier: Tier) -> Command {
         let mut command = self.command();
         command.env(flexor_model::env::BIN.name, flexor);
-        if let Some(seed) = std::env::var_os(flexor_model::env::SEED.name) {
-            command.env("PROPTEST_RNG_SEED", seed);
-        }
+        command.env("PROPTEST_RNG_SEED", proptest_seed());
         // libtest prints the time and the output of each test only in its JSON format, which it calls unstable. The
         // toolchain is pinned, so the format cannot change; this variable enables it on stable.
         command.env("RUSTC_BOOTSTRAP", "1");
@@ -138,6 +142,20 @@ impl<'a> RunProgress<'a> {
         }
         self.outcomes
     }
+}
+
+/// The seed of tests with proptest: that of `FLEXOR_SEED`, or one for each run of `cargo xtask test`. So a test that runs
+/// once more fails again.
+fn proptest_seed() -> OsString {
+    static CHOSEN: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(()));
+    std::env::var_os(flexor_model::env::SEED.name).unwrap_or_else(|| CHOSEN.to_string().into())
+}
+
+/// How to get the same random cases again. Other random tests print a line of their own.
+fn replay_line(program: &str, tier: Tier, test: &str) -> String {
+    let (variable, seed) = (flexor_model::env::SEED.name, proptest_seed());
+    let (seed, tier) = (seed.display(), tier.name());
+    format!("{program}: if the test uses proptest, again: {variable}={seed} cargo xtask test --tier {tier} -- {test}")
 }
 
 /// Prints failures at once and in full; tests of the slower tiers one by one.

@@ -33,6 +33,7 @@ pub(super) async fn client(kubeconfig: &Path, address: SocketAddr, sandbox: &San
     let https = config.rustls_https_connector_with_connector(Connector::new(sandbox, address))?;
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
         .layer(RetryLayer::new(RetryPolicy::server_retry()))
         .map_err(BoxError::from)
         .service(hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(https));

@@ -59,7 +59,7 @@ impl Cluster {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "c",
-            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u", "namespace": namespace } }],
             "clusters": [{ "name": "c", "cluster": cluster }],
             "users": [{ "name": "u", "user": { "token": token } }],
         });

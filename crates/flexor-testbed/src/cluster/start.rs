@@ -4,7 +4,7 @@
 //! Every error names the component and carries the end of its log, because the log is removed with the cluster's
 //! folder.
 
-use std::{future::Future, sync::Mutex, time::Duration};
+use std::{collections::BTreeSet, future::Future, sync::Mutex, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -13,9 +13,10 @@ use kube::{Api, Client};
 use super::{Cluster, ClusterConfig};
 use crate::{
     condition::await_condition,
-    control_plane::{Component, ControlPlane},
-    keeper::{Isolation, Keeper, Sandbox},
+    control_plane::{Component, ControlPlane, NodeKind},
+    keeper::{Keeper, Sandbox},
     nodes,
+    real_nodes::{NodeTools, RealNodes},
     tools::Tools,
 };
 
@@ -29,10 +30,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const PORT_ATTEMPTS: usize = 3;
 
 pub(super) async fn start(config: ClusterConfig) -> anyhow::Result<Cluster> {
+    // First what a machine may lack; only then is anything built.
+    let node_tools = match config.real_nodes {
+        0 => None,
+        _ => Some(tokio::task::spawn_blocking(NodeTools::ensure).await.context("prepare the tools of nodes")??),
+    };
     let tools = tokio::task::spawn_blocking(Tools::ensure).await.context("prepare the tools")??;
     let mut attempt = 1;
     loop {
-        let cluster = prepare(tools.clone(), config.isolation)?;
+        let cluster = prepare(tools.clone(), node_tools.clone(), &config)?;
         match bring_up(&cluster, &config).await {
             Ok(()) => return Ok(cluster),
             Err(error) if attempt < PORT_ATTEMPTS && lost_a_port(&cluster, &error) => attempt += 1,
@@ -53,24 +59,35 @@ pub(super) async fn await_api_server(cluster: &Cluster) -> anyhow::Result<()> {
     .await
 }
 
-fn prepare(tools: Tools, isolation: Isolation) -> anyhow::Result<Cluster> {
-    let keeper = Keeper::start(isolation)?;
-    let plane = ControlPlane::prepare(tools.clone(), &keeper)?;
+fn prepare(tools: Tools, node_tools: Option<NodeTools>, config: &ClusterConfig) -> anyhow::Result<Cluster> {
+    let keeper = Keeper::start(config.isolation)?;
+    let node_kind = if node_tools.is_some() { NodeKind::Real } else { NodeKind::Fake };
+    let mut plane = ControlPlane::prepare(tools.clone(), &keeper, config.audit, node_kind)?;
+    // The API server starts beside the nodes' container runtimes.
+    for component in [Component::Etcd, Component::ApiServer] {
+        plane.start(component)?;
+    }
+    let prepare_nodes = |node_tools| {
+        RealNodes::prepare(node_tools, &keeper, config.real_nodes, &config.node_mounts, plane.kubeconfig_of_nodes())
+    };
+    let real_nodes = node_tools.map(prepare_nodes).transpose()?;
     let kubeconfig = plane.kubeconfig();
-    Ok(Cluster { plane: Mutex::new(plane), keeper, tools, kubeconfig })
+    Ok(Cluster { plane: Mutex::new(plane), keeper, real_nodes, tools, kubeconfig })
 }
 
 async fn bring_up(cluster: &Cluster, config: &ClusterConfig) -> anyhow::Result<()> {
-    for component in [Component::Etcd, Component::ApiServer] {
-        cluster.plane().start(component)?;
-    }
     await_api_server(cluster).await?;
     for component in [Component::ControllerManager, Component::Scheduler, Component::Kwok] {
         cluster.plane().start(component)?;
     }
+    if let Some(nodes) = &cluster.real_nodes {
+        nodes.start()?;
+    }
     let client = cluster.client().await?;
+    let real_names: BTreeSet<String> = cluster.real_nodes().iter().map(|node| node.name().to_owned()).collect();
     while_alive(cluster, "nodes and the default ServiceAccount", async {
         nodes::add(&client, &config.nodes).await?;
+        nodes::await_ready(&client, &real_names).await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
         let what = "the ServiceAccount of namespace default";
         await_condition(STEP_DEADLINE, accounts, "default", what, |account| account.is_some()).await?;
@@ -88,7 +105,8 @@ async fn while_alive(
     let death = async {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
-            if let Err(error) = cluster.plane().check_alive() {
+            let alive = cluster.plane().check_alive();
+            if let Err(error) = alive.and_then(|()| cluster.real_nodes.iter().try_for_each(RealNodes::check_alive)) {
                 return error;
             }
         }
@@ -111,7 +129,8 @@ fn logs(cluster: &Cluster) -> String {
     let plane = cluster.plane();
     let tails =
         Component::ALL.map(|component| format!("the log of {component} ends with\n{}", plane.log_tail(component)));
-    tails.join("\n")
+    let nodes = cluster.real_nodes.as_ref().map(RealNodes::log_tails).unwrap_or_default();
+    format!("{}\n{nodes}", tails.join("\n"))
 }
 
 fn lost_a_port(cluster: &Cluster, error: &anyhow::Error) -> bool {

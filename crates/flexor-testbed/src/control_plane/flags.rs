@@ -4,7 +4,8 @@
 
 use std::{fmt::Display, path::Path};
 
-use super::{Component, ControlPlane};
+use super::{Audit, Component, ControlPlane, NodeKind};
+use crate::real_nodes::CONTROL_PLANE;
 
 /// The arguments of `component`.
 pub(super) fn of(component: Component, plane: &ControlPlane) -> Vec<String> {
@@ -36,9 +37,32 @@ fn etcd(plane: &ControlPlane) -> Vec<String> {
 
 fn api_server(plane: &ControlPlane) -> Vec<String> {
     let pki = &plane.pki;
-    vec![
+    let audit = match plane.audit {
+        Audit::Off => Vec::new(),
+        Audit::ServiceAccounts => vec![
+            flag("audit-policy-file", file(&plane.audit_policy())),
+            flag("audit-log-path", file(&plane.audit_log())),
+        ],
+    };
+    let reachability = match plane.node_kind {
+        NodeKind::Fake => vec![
+            flag("bind-address", "127.0.0.1"),
+            // The API server would guess this from the default route, which a fresh network namespace lacks.
+            flag("advertise-address", "127.0.0.1"),
+            // An Endpoints object may not name loopback; nothing in here calls the `kubernetes` Service.
+            flag("endpoint-reconciler-type", "none"),
+        ],
+        NodeKind::Real => vec![
+            flag("bind-address", "0.0.0.0"),
+            flag("advertise-address", CONTROL_PLANE),
+            // For `kubectl logs` and `exec`; no name server of the API server's knows the nodes' names.
+            flag("kubelet-preferred-address-types", "InternalIP"),
+            flag("kubelet-client-certificate", file(&pki.admin_certificate())),
+            flag("kubelet-client-key", file(&pki.admin_key())),
+        ],
+    };
+    let flags = vec![
         flag("etcd-servers", loopback_url(plane.ports.etcd_client)),
-        flag("bind-address", "127.0.0.1"),
         flag("secure-port", plane.ports.api_server),
         flag("tls-cert-file", file(&pki.server_certificate())),
         flag("tls-private-key-file", file(&pki.server_key())),
@@ -49,15 +73,17 @@ fn api_server(plane: &ControlPlane) -> Vec<String> {
         flag("service-account-signing-key-file", file(&pki.account_key())),
         flag("authorization-mode", "Node,RBAC"),
         flag("allow-privileged", true),
-        // The API server would guess this from the default route, which a fresh network namespace lacks.
-        flag("advertise-address", "127.0.0.1"),
-        // An Endpoints object may not name loopback; nothing in here calls the `kubernetes` Service.
-        flag("endpoint-reconciler-type", "none"),
-    ]
+    ];
+    flags.into_iter().chain(reachability).chain(audit).collect()
 }
 
 fn controller_manager(plane: &ControlPlane) -> Vec<String> {
-    vec![
+    let monitor = match plane.node_kind {
+        NodeKind::Fake => None,
+        // Instead of 50 s, to match the heartbeats of the kubelets: a lost node is noticed sooner.
+        NodeKind::Real => Some(flag("node-monitor-grace-period", "20s")),
+    };
+    let flags = vec![
         flag("kubeconfig", file(&plane.kubeconfig())),
         flag("leader-elect", false),
         flag("secure-port", 0),
@@ -67,7 +93,8 @@ fn controller_manager(plane: &ControlPlane) -> Vec<String> {
         // The default of 20 requests a second would take 25 s to make 500 pods.
         flag("kube-api-qps", 500),
         flag("kube-api-burst", 1000),
-    ]
+    ];
+    flags.into_iter().chain(monitor).collect()
 }
 
 fn scheduler(plane: &ControlPlane) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! The folder of one cluster, and the removal of folders without an owner.
+//! The folder of one cluster, and the removal of folders and cgroups without an owner.
 //!
 //! The keeper removes its cluster's folder when the owner ends. The sweep handles the case that keeper and owner were
 //! killed together: the folder's name identifies its owner, so a later start finds out that the owner is gone.
@@ -35,10 +35,14 @@ pub(super) fn sweep(parent: &Path) {
     };
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some(owner) = name.to_str().and_then(Owner::parse) else {
+        let Some(name) = name.to_str() else {
+            continue;
+        };
+        let Some(owner) = Owner::parse(name) else {
             continue;
         };
         if owner.namespace == namespace && !owner.is_alive() {
+            super::cgroups::remove(name);
             // Another user's folder refuses; its owner's next start will take it.
             let _ = fs::remove_dir_all(entry.path());
         }

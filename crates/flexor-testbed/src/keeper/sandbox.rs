@@ -23,12 +23,15 @@ use super::process_table;
 /// How long `nsenter` may take from its start to its fork.
 const FORK_DEADLINE: Duration = Duration::from_secs(2);
 
+/// The variables that make Go programs call a proxy for every address but loopback.
+const PROXY_VARIABLES: [&str; 6] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+
 /// Where the programs of one cluster run.
 #[derive(Debug, Clone)]
 pub(crate) enum Sandbox {
     /// In network, mount and process-id namespaces of their own.
     Namespaces {
-        /// Process id, as the host counts, of the first process in there.
+        /// Process id, as the host counts, of a process that lives as long as they do.
         init: u32,
         /// The network namespace.
         network: Arc<File>,
@@ -41,7 +44,8 @@ pub(crate) enum Sandbox {
 }
 
 impl Sandbox {
-    pub(super) fn namespaces(init: u32) -> anyhow::Result<Self> {
+    /// The namespaces of the process `init`, a process id as the host counts.
+    pub(crate) fn namespaces(init: u32) -> anyhow::Result<Self> {
         let path = format!("/proc/{init}/ns/net");
         let network = Arc::new(File::open(&path).with_context(|| format!("open {path}"))?);
         Ok(Self::Namespaces { init, network })
@@ -53,6 +57,10 @@ impl Sandbox {
             Self::Namespaces { init, .. } => {
                 let mut command = nsenter(*init);
                 command.args(["--pid", "--mount", "--"]).arg(program).process_group(0);
+                // No proxy can be reached from in there.
+                for name in PROXY_VARIABLES {
+                    command.env_remove(name);
+                }
                 command
             }
             Self::Loopback { group } => {

@@ -1,22 +1,15 @@
-//! Builds one Go module into the cache, once, however many processes ask at the same time.
-//!
-//! A folder named by the key is only ever created by renaming a finished one, so its presence means that it is
-//! complete. A lock makes the second caller wait instead of building again; the kernel releases it when its holder
-//! dies.
+//! Builds one Go module into the cache, onto a [`shelf`] of its own.
 
 use std::{
-    fs::{self, File},
+    fs,
     path::{Path, PathBuf},
-    time::SystemTime,
 };
 
 use super::{
     ToolsError,
     modules::{GoModule, Program},
+    shelf::{self, io},
 };
-
-/// How many builds of one module stay in the cache: the one in use and the one before it (another branch).
-const KEPT: usize = 2;
 
 /// Builds one program of a module (folder with the module's files) into a file.
 pub(super) type BuildProgram<'a> = dyn FnMut(&Path, &Program, &Path) -> Result<(), ToolsError> + 'a;
@@ -28,31 +21,17 @@ pub(super) fn ensure(
     build_program: &mut BuildProgram<'_>,
 ) -> Result<PathBuf, ToolsError> {
     let shelf = cache.join("tools").join(module.name);
-    let destination = shelf.join(module.key());
-    if destination.is_dir() {
-        return Ok(destination);
-    }
-    fs::create_dir_all(&shelf).map_err(io("create", &shelf))?;
-    let lock_path = shelf.join("lock");
-    let lock = File::create(&lock_path).map_err(io("create", &lock_path))?;
-    lock.lock().map_err(io("lock", &lock_path))?;
-    if destination.is_dir() {
-        return Ok(destination);
-    }
-    build_into(&shelf, &destination, module, build_program)?;
-    prune(&shelf, &destination);
-    Ok(destination)
+    shelf::ensure(&shelf, &module.key(), |folder| build_into(folder, module, build_program))
 }
 
+/// Builds all programs into a folder below `unfinished`.
 fn build_into(
-    shelf: &Path,
-    destination: &Path,
+    unfinished: &Path,
     module: &GoModule,
     build_program: &mut BuildProgram<'_>,
-) -> Result<(), ToolsError> {
-    let unfinished = tempfile::Builder::new().prefix("unfinished-").tempdir_in(shelf).map_err(io("write to", shelf))?;
-    let sources = unfinished.path().join("module");
-    let programs = unfinished.path().join("bin");
+) -> Result<PathBuf, ToolsError> {
+    let sources = unfinished.join("module");
+    let programs = unfinished.join("bin");
     for folder in [&sources, &programs] {
         fs::create_dir(folder).map_err(io("create", folder))?;
     }
@@ -63,39 +42,18 @@ fn build_into(
     for program in module.programs {
         build_program(&sources, program, &programs.join(program.name))?;
     }
-    fs::rename(&programs, destination).map_err(io("move into place", destination))
-}
-
-/// Removes builds beyond the newest few, and folders of killed builds. Only the holder of the lock calls it, so no
-/// unfinished folder here is in use.
-fn prune(shelf: &Path, in_use: &Path) {
-    let Ok(entries) = fs::read_dir(shelf) else { return };
-    let mut finished: Vec<(SystemTime, PathBuf)> = Vec::new();
-    for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
-        let path = entry.path();
-        if entry.file_name().to_string_lossy().starts_with("unfinished-") {
-            let _ = fs::remove_dir_all(path);
-        } else if path != in_use {
-            let made = entry.metadata().and_then(|meta| meta.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-            finished.push((made, path));
-        }
-    }
-    finished.sort();
-    for (_, path) in finished.iter().rev().skip(KEPT - 1) {
-        let _ = fs::remove_dir_all(path);
-    }
-}
-
-fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> ToolsError {
-    let path = path.to_owned();
-    move |source| ToolsError::Io { doing: format!("{doing} {}", path.display()), source }
+    Ok(programs)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Barrier,
-        atomic::{AtomicUsize, Ordering},
+    use std::{
+        fs::File,
+        sync::{
+            Barrier,
+            atomic::{AtomicUsize, Ordering},
+        },
+        time::SystemTime,
     };
 
     use super::*;

@@ -78,6 +78,34 @@ pub(super) const KWOK: GoModule = GoModule {
     first_build: "about 1 minute",
 };
 
+/// The Kubernetes programs of a real node. The versions are those of [`KUBERNETES`], so that the builds share most of
+/// Go's cache; the module is its own so that the cluster tier never waits for it.
+pub(super) const NODE: GoModule = GoModule {
+    name: "node",
+    files: &[
+        ("go.mod", include_str!("../../go/node/go.mod")),
+        ("go.sum", include_str!("../../go/node/go.sum")),
+        ("tools.go", include_str!("../../go/node/tools.go")),
+    ],
+    programs: &[
+        Program::kubernetes("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
+        Program::kubernetes("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"),
+    ],
+    first_build: "about 2 minutes",
+};
+
+/// CoreDNS with the few plugins that a test cluster needs.
+pub(super) const COREDNS: GoModule = GoModule {
+    name: "coredns",
+    files: &[
+        ("go.mod", include_str!("../../go/coredns/go.mod")),
+        ("go.sum", include_str!("../../go/coredns/go.sum")),
+        ("main.go", include_str!("../../go/coredns/main.go")),
+    ],
+    programs: &[Program { name: "coredns", package: "flexor.dev/testbed/coredns", ldflags: "-s -w" }],
+    first_build: "about 2 minutes",
+};
+
 impl GoModule {
     /// The module's key in the cache: a build changes only with one of these texts.
     pub(super) fn key(&self) -> String {
@@ -118,12 +146,14 @@ mod tests {
 
     #[test]
     fn the_version_passed_to_the_linker_is_the_pinned_one() {
-        let (_, go_mod) = KUBERNETES.files[0];
         let version = |line: &str| {
             let words: Vec<&str> = line.split_whitespace().skip_while(|word| *word == "require").collect();
             (words.first() == Some(&"k8s.io/kubernetes")).then(|| words[1].to_owned())
         };
-        let pinned = go_mod.lines().find_map(version).unwrap();
-        assert_eq!(KUBERNETES_FLAGS.matches(&format!("gitVersion={pinned}")).count(), 2);
+        for module in [KUBERNETES, NODE] {
+            let (_, go_mod) = module.files[0];
+            let pinned = go_mod.lines().find_map(version).unwrap();
+            assert_eq!(KUBERNETES_FLAGS.matches(&format!("gitVersion={pinned}")).count(), 2, "{}", module.name);
+        }
     }
 }

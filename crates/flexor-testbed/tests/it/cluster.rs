@@ -1,6 +1,6 @@
 //! Tests that start real control planes.
 
-mod child_test;
+mod audit;
 mod control_plane_faults;
 mod nodes;
 mod ownership;

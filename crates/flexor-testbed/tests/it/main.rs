@@ -2,5 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod child_test;
 mod cluster;
+mod node;
 mod peers;

@@ -88,3 +88,28 @@ fn a_program_that_fails_at_exit_is_not_taken_for_a_success() {
     assert_eq!(verdicts(&outcomes)[2], ("(exit)", &Verdict::Failed));
     assert!(outcomes[2].output.contains("exit status: 3"), "{outcomes:?}");
 }
+
+#[test]
+fn a_failed_program_tells_once_how_to_replay_its_random_cases() {
+    let (_, printed) = run(r#"
+        echo "seed $PROPTEST_RNG_SEED"
+        echo '{ "type": "test", "name": "local::a", "event": "failed" }'
+        echo '{ "type": "test", "name": "local::b", "event": "failed" }'
+        echo '{ "type": "suite", "event": "failed" }'
+        exit 101"#);
+    let seed = printed[0].strip_prefix("seed ").unwrap();
+    seed.parse::<u64>().unwrap();
+    let line = format!(
+        "demo it: if the test uses proptest, again: FLEXOR_SEED={seed} cargo xtask test --tier local -- local::a"
+    );
+    assert_eq!(printed.iter().filter(|printed| printed.contains("FLEXOR_SEED")).collect::<Vec<_>>(), [&line]);
+}
+
+#[test]
+fn a_program_that_passes_tells_no_seed() {
+    let (_, printed) = run(r#"
+        echo '{ "type": "test", "name": "local::a", "event": "ok" }'
+        echo '{ "type": "test", "name": "local::b", "event": "ok" }'
+        echo '{ "type": "suite", "event": "ok" }'"#);
+    assert!(printed.iter().all(|line| !line.contains("FLEXOR_SEED")), "{printed:?}");
+}

@@ -17,7 +17,7 @@ use nix::{
     unistd::Pid,
 };
 
-use super::child_test;
+use crate::child_test;
 
 /// The prefix of the line in which the child names its folder and processes.
 const OWNING: &str = "owning ";
@@ -99,7 +99,7 @@ struct Owner {
 
 impl Owner {
     fn spawn(test: &str) -> Self {
-        let mut child = child_test::command(&format!("ownership::{test}"))
+        let mut child = child_test::command(&format!("cluster::ownership::{test}"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

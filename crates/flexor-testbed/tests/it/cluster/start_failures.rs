@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flexor_testbed::{Cluster, ClusterConfig, cache_dir, cluster_or_skip};
 
-use super::child_test;
+use crate::child_test;
 
 #[tokio::test]
 async fn without_go_a_test_is_skipped_and_says_what_to_install() {
@@ -15,7 +15,7 @@ async fn without_go_a_test_is_skipped_and_says_what_to_install() {
         panic!("there is no Go and nothing built, and yet {cluster:?}");
     }
     let empty = tempfile::tempdir().unwrap();
-    let child = child_test::command("start_failures::without_go_a_test_is_skipped_and_says_what_to_install")
+    let child = child_test::command("cluster::start_failures::without_go_a_test_is_skipped_and_says_what_to_install")
         .env("FLEXOR_CACHE", empty.path())
         .env("PATH", empty.path())
         .output()
@@ -39,10 +39,11 @@ async fn a_component_that_dies_at_start_is_named_with_the_end_of_its_log() {
     let cache = tempfile::tempdir().unwrap();
     copy_as_links(&cache_dir().unwrap().join("tools"), &cache.path().join("tools"));
     replace_api_server(cache.path(), "#!/bin/sh\necho flag provided but not defined\nexit 2\n");
-    let child = child_test::command("start_failures::a_component_that_dies_at_start_is_named_with_the_end_of_its_log")
-        .env("FLEXOR_CACHE", cache.path())
-        .output()
-        .unwrap();
+    let child =
+        child_test::command("cluster::start_failures::a_component_that_dies_at_start_is_named_with_the_end_of_its_log")
+            .env("FLEXOR_CACHE", cache.path())
+            .output()
+            .unwrap();
     let printed = String::from_utf8(child.stdout).unwrap();
     assert!(printed.contains("kube-apiserver ended (exit status: 2)"), "{printed}");
     assert!(printed.contains("flag provided but not defined"), "{printed}");

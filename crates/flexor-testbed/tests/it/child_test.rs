@@ -6,13 +6,13 @@ use std::process::Command;
 const CHILD: &str = "FLEXOR_TESTBED_CHILD";
 
 /// Whether this process is the child.
-pub(super) fn is_child() -> bool {
+pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// A command that runs only the test `name` (its path below `cluster::`).
-pub(super) fn command(name: &str) -> Command {
+/// A command that runs only the test with the path `name`.
+pub(crate) fn command(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([&format!("cluster::{name}"), "--exact", "--nocapture"]).env(CHILD, "1");
+    command.args([name, "--exact", "--nocapture"]).env(CHILD, "1");
     command
 }
