@@ -8,7 +8,9 @@
 mod environment;
 mod error_file;
 mod group;
+mod left_error;
 mod logs;
+mod redirected_log;
 mod root_cause;
 mod shim;
 mod worker;
@@ -18,6 +20,7 @@ pub use crate::processes::{EnvironmentChanges, ExitOutcome, Ladder, Shim};
 pub use environment::{WorkerEnvironment, WorkerWorld};
 pub use error_file::{ERROR_FILE_VARIABLE, ErrorReport, propagate};
 pub use group::{GroupStartError, WorkerGroup};
+pub use left_error::LeftError;
 pub use logs::{AttemptLogs, LinePrefix, LogError, LogFolder, LogOptions, RunLogs, StreamChoice, Streams};
 pub use root_cause::{FailureReport, FirstFailure, WorkerFailure, command_line, printable, root_cause};
 pub use shim::exec_shim;

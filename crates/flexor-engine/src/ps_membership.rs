@@ -35,7 +35,8 @@ pub use crate::cause::Cause;
 use checkpoints::CheckpointAttempt;
 pub use checkpoints::{Checkpoint, CheckpointOrder, Seal};
 pub use fact::Fact;
-use lost_updates::{AcknowledgedEntry, Versions};
+use lost_updates::Generations;
+pub use lost_updates::MOST_GENERATIONS;
 pub use partition_map::{Partition, PartitionGeneration, PartitionMap, PartitionReplicas, Source};
 use server::ServerState;
 pub use server::{DesiredServers, ServerId};
@@ -106,9 +107,9 @@ pub struct PsMembership {
     restorations: (u64, Option<Cause>),
     /// Lost updates by partition and generation.
     lost: BTreeMap<Partition, BTreeMap<u64, u64>>,
-    /// The acknowledged versions that the journal holds.
+    /// Acknowledged versions of the last generations of each partition.
     #[serde(default)]
-    persisted_acknowledged: BTreeMap<Partition, AcknowledgedEntry>,
+    versions: BTreeMap<Partition, Generations>,
     /// Servers that are connected or may still reconnect, by name.
     #[serde(skip)]
     registered: BTreeMap<Arc<str>, ServerState>,
@@ -130,8 +131,6 @@ pub struct PsMembership {
     /// A server has reported which checkpoints exist.
     #[serde(skip)]
     has_checkpoint_listing: bool,
-    #[serde(skip)]
-    versions: Versions,
     /// Since when there are partitions without a primary.
     #[serde(skip)]
     orphaned_at: Option<Duration>,
@@ -155,7 +154,6 @@ impl PsMembership {
     pub fn resume(mut self, settings: Settings, journal_generation: u64, now: Duration) -> Self {
         self.settings = settings;
         self.clock = ActiveClock::since(now);
-        self.load_persisted();
         // An earlier master may have had a higher limit.
         self.forget_old_checkpoints();
         self.last_sync_id = journal_generation << 32;
@@ -404,6 +402,7 @@ impl PsMembership {
                         // The first map names all partitions, in order.
                         None => self.map.partitions.push(replicas.clone()),
                     }
+                    self.apply_generation(*partition, replicas.generation.number);
                 }
             }
             Fact::CheckpointStarted { checkpoint } => {
@@ -415,6 +414,7 @@ impl PsMembership {
             Fact::CheckpointDamaged { checkpoint, .. } => self.checkpoints.retain(|known| known.number != *checkpoint),
             Fact::UpdatesLost { partition, generation, updates } => self.apply_lost(*partition, *generation, *updates),
             Fact::VersionsAcknowledged { acknowledged } => self.apply_acknowledged(acknowledged),
+            Fact::GenerationsStarted { started } => self.apply_starts(started),
             Fact::Rewound { .. } => self.rewind_epoch = self.map.epoch,
         }
     }

@@ -129,9 +129,9 @@ async fn take_metrics(
     Path(name): Path<String>,
     Json(values): Json<HashMap<String, f64>>,
 ) -> Response {
-    let now = job.clock().now();
+    let (now, rewind_epoch) = (job.clock().now(), job.servers().rewind_epoch());
     let taken = job.with_reports(|reports| {
-        reports.learning.add(&values, now);
+        reports.learning.add(&values, now, rewind_epoch);
         reports.take_metrics(&name, values)
     });
     match taken {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use flexor_engine::ledger::ObservedNodes;
+use flexor_engine::ledger::{ObservedNodes, WorkerId};
 use flexor_engine::rendezvous::{Cause, MemberId, MemberState, Rendezvous, RunId, World};
 use flexor_model::{Generation, Rank};
 use flexor_store::server::Handle;
@@ -15,10 +15,10 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::data::{Data, DatasetStatus};
+use crate::data::{AcknowledgedBatches, Data, DatasetStatus};
 use crate::evaluations::{Evaluations, EvaluationsStatus};
 use crate::job_state::JobState;
-use crate::journal::{Health, Journal, JournalError};
+use crate::journal::{Health, Journal, JournalError, Lsn};
 use crate::journal_loss::JournalLoss;
 use crate::pods::{self, Admission, Pods};
 use crate::recorder::{Marks, SharedDecisions};
@@ -206,6 +206,20 @@ impl Job {
 
     pub fn servers(&self) -> &Servers {
         &self.0.servers
+    }
+
+    /// Acknowledges batches whose updates have these versions. Returns how many records this accounts for, and the LSN that
+    /// makes it durable.
+    pub async fn acknowledge(
+        &self,
+        worker: &WorkerId,
+        done: impl Into<AcknowledgedBatches>,
+        versions: &[wire::AcknowledgedVersions],
+        durably: bool,
+    ) -> Result<(u64, Lsn), Cause> {
+        // First: nobody pushes an acknowledged batch again, so its updates have to be known.
+        self.servers().record_acknowledged(versions)?;
+        self.data().acknowledge(worker, done, durably).await
     }
 
     /// Waits until sidecars have had time to bring back changes that the previous master had not journaled.

@@ -1,15 +1,15 @@
 //! Tracks which urgent reports have reached the controller.
 //!
 //! A worker ends when its last report is answered, and the job ends with its last worker. So the master answers an urgent
-//! report only after the feed has delivered it to the controller. A master that took over a moment ago waits for the
-//! controller to reconnect.
+//! report only after the controller has acknowledged it on the feed. A master that took over a moment ago, and one whose
+//! feed broke, wait for the controller to reconnect.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 /// The longest that an urgent report waits for its delivery.
-const DELIVERY_TIMEOUT: Duration = Duration::from_secs(2);
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The published and delivered urgent reports of a job.
 #[derive(Debug, Default)]
@@ -22,6 +22,8 @@ pub(crate) struct ReportDelivery {
 #[derive(Debug, Clone, Copy, Default)]
 struct DeliveryState {
     subscribers: u32,
+    /// Whether there ever was a subscriber.
+    has_controller: bool,
     /// The number of the last report that a subscriber has received.
     delivered: u64,
 }
@@ -42,16 +44,16 @@ impl ReportDelivery {
     }
 
     pub(crate) fn subscribe(&self) -> Subscription<'_> {
-        self.state.send_modify(|state| state.subscribers += 1);
+        self.state.send_modify(|state| (state.subscribers, state.has_controller) = (state.subscribers + 1, true));
         Subscription(self)
     }
 
-    /// Waits until a report is delivered. Returns at once without a subscriber, unless one is expected to come.
+    /// Waits until a report is delivered. Returns at once without a subscriber, unless one is expected to come or return.
     pub(crate) async fn delivered(&self, number: u64, is_subscriber_expected: bool) {
         let mut state = self.state.subscribe();
-        let is_over = |state: &DeliveryState| match state.subscribers {
-            0 => !is_subscriber_expected,
-            _ => state.delivered >= number,
+        let is_over = |state: &DeliveryState| {
+            let is_none_expected = !is_subscriber_expected && !state.has_controller;
+            state.delivered >= number || state.subscribers == 0 && is_none_expected
         };
         // A subscriber that misses the report can still ask for the status.
         let _ = tokio::time::timeout(DELIVERY_TIMEOUT, state.wait_for(is_over)).await;
@@ -97,7 +99,13 @@ mod tests {
         let (_, subscription) = tokio::join!(delivery.delivered(report, true), later);
         assert_eq!(began.elapsed(), Duration::from_millis(600), "a subscriber was expected");
         delivery.delivered(delivery.publish(), false).await;
-        assert_eq!(began.elapsed(), Duration::from_millis(2600), "the timeout is over");
+        assert_eq!(began.elapsed(), Duration::from_millis(5600), "the timeout is over");
         drop(subscription);
+        let again = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            delivery.subscribe().acknowledge(delivery.publish());
+        };
+        tokio::join!(delivery.delivered(delivery.publish(), false), again);
+        assert_eq!(began.elapsed(), Duration::from_millis(5700), "the subscriber returned");
     }
 }

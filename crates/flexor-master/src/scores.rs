@@ -17,6 +17,8 @@ const MAX_REPORTS: usize = 4096;
 pub struct ScoreReports {
     reports: VecDeque<Report>,
     test: Scores,
+    /// The rewind epoch in which the final model was tested.
+    final_test: Option<u64>,
 }
 
 /// The job's scores; a score that no worker reported is `None`.
@@ -48,8 +50,9 @@ struct Report {
 }
 
 impl ScoreReports {
-    /// Adds a worker's report. Other numbers in it are ignored.
-    pub fn add(&mut self, values: &HashMap<String, f64>, now: Duration) {
+    /// Adds a worker's report. Other numbers in it are ignored. Scores on test data are those of the final model; after
+    /// another rewind the model is not final any more.
+    pub fn add(&mut self, values: &HashMap<String, f64>, now: Duration, rewind_epoch: u64) {
         let value = |name: &str| values.get(name).copied().filter(|value| value.is_finite());
         let scores = Scores { loss: value("loss"), auc: value("auc"), accuracy: value("accuracy") };
         if scores.loss.is_some() {
@@ -63,13 +66,15 @@ impl ScoreReports {
         }
         let test = Scores { loss: value("test_loss"), auc: value("test_auc"), accuracy: value("test_accuracy") };
         if test != Scores::default() {
-            self.test = test;
+            (self.test, self.final_test) = (test, Some(rewind_epoch));
         }
     }
 
-    /// Replaces the scores on test data.
-    pub fn set_test_scores(&mut self, test: Scores) {
-        self.test = test;
+    /// Takes over the scores of an evaluation during training. It may end after the test of the final model.
+    pub fn evaluated(&mut self, test: Scores, rewind_epoch: u64) {
+        if self.final_test != Some(rewind_epoch) {
+            self.test = test;
+        }
     }
 
     /// The scores; `None` before the first report.
@@ -118,7 +123,7 @@ mod tests {
     #[test]
     fn scores_without_reports_are_unknown() {
         let mut learning = ScoreReports::default();
-        learning.add(&values(&[("step", 7.0), ("loss", f64::NAN)]), Duration::from_secs(1));
+        learning.add(&values(&[("step", 7.0), ("loss", f64::NAN)]), Duration::from_secs(1), 0);
         assert_eq!(learning.status(), None);
     }
 
@@ -127,7 +132,7 @@ mod tests {
         let mut learning = ScoreReports::default();
         let mut say = |second, loss, records| {
             let report = values(&[("loss", loss), ("measured_records", records)]);
-            learning.add(&report, Duration::from_secs(second));
+            learning.add(&report, Duration::from_secs(second), 0);
             learning.status().unwrap().training.loss.unwrap()
         };
         assert_eq!(say(1, 9.0, 1000.0), 9.0);
@@ -139,9 +144,26 @@ mod tests {
     #[test]
     fn test_scores_stay_known() {
         let mut learning = ScoreReports::default();
-        learning.add(&values(&[("test_auc", 0.8)]), Duration::ZERO);
-        learning.add(&values(&[("loss", 0.5)]), Duration::from_secs(60));
+        learning.add(&values(&[("test_auc", 0.8)]), Duration::ZERO, 0);
+        learning.add(&values(&[("loss", 0.5)]), Duration::from_secs(60), 0);
         let status = learning.status().unwrap();
         assert_eq!((status.test.auc, status.test.loss, status.training.loss), (Some(0.8), None, Some(0.5)));
+    }
+
+    #[test]
+    fn an_evaluation_that_ends_late_does_not_replace_the_test_of_the_final_model() {
+        let mut learning = ScoreReports::default();
+        let evaluated = |auc| Scores { auc: Some(auc), ..Scores::default() };
+        let test_auc = |learning: &ScoreReports| learning.status().unwrap().test.auc;
+        learning.evaluated(evaluated(0.6), 0);
+        assert_eq!(test_auc(&learning), Some(0.6));
+        learning.add(&values(&[("test_auc", 0.8)]), Duration::ZERO, 0);
+        learning.evaluated(evaluated(0.7), 0);
+        assert_eq!(test_auc(&learning), Some(0.8));
+        // The job was rewound after its last batch and trains on.
+        learning.evaluated(evaluated(0.65), 5);
+        assert_eq!(test_auc(&learning), Some(0.65));
+        learning.add(&values(&[("test_auc", 0.81)]), Duration::ZERO, 5);
+        assert_eq!(test_auc(&learning), Some(0.81));
     }
 }

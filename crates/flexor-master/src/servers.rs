@@ -20,11 +20,12 @@ use std::time::Duration;
 use flexor_engine::Cause;
 use flexor_engine::ledger::WorkerId;
 use flexor_engine::ps_membership::{
-    DesiredServers, Fact, Mode, Partition, PartitionMap, PartitionReplicas, PsMembership, ServerId, Settings, Source,
-    SyncOrder,
+    DesiredServers, Fact, MOST_GENERATIONS, Mode, Partition, PartitionMap, PartitionReplicas, PsMembership, ServerId,
+    Settings, Source, SyncOrder,
 };
 use flexor_model::model_spec::ModelSpec;
-use flexor_model::{Generation, MapEpoch, Reason};
+use flexor_model::spans::MOST_VERSION_RANGES;
+use flexor_model::{Generation, MapEpoch, PARTITIONS, Reason, Spans};
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 use tokio::sync::watch;
@@ -44,6 +45,8 @@ use crate::records;
 
 /// How often deadlines are checked.
 const TICK: Duration = Duration::from_millis(200);
+/// The most generations of partitions in one report of versions.
+const MOST_REPORTED: usize = PARTITIONS as usize * MOST_GENERATIONS;
 
 /// A handle to the parameter servers, shared by all sessions.
 #[derive(Clone)]
@@ -255,14 +258,30 @@ impl Servers {
         self.lock().loads.record(server, load, now);
     }
 
-    /// A worker reports the outcome of its pushes so far.
-    pub fn record_updates(&self, worker: &WorkerId, report: &wire::WorkerUpdates) -> Result<(), Cause> {
+    /// A worker reports the outcome of its pushes.
+    pub(crate) fn record_updates(&self, worker: &WorkerId, report: &wire::WorkerUpdates) {
         self.lock().updates.record(worker, report.repeats);
-        self.decide(|members, now, facts| {
-            for wire::AcknowledgedVersion { partition, generation, version } in &report.acknowledged {
-                members.record_acknowledged(Partition(*partition), *generation, *version, facts);
-            }
-            members.persist_acknowledged(now, facts);
+    }
+
+    /// A worker reports the versions of the batches that it acknowledges next.
+    pub(crate) fn record_acknowledged(&self, reported: &[wire::AcknowledgedVersions]) -> Result<(), Cause> {
+        if reported.is_empty() {
+            return Ok(());
+        }
+        let is_too_long = |one: &wire::AcknowledgedVersions| one.gaps.len() > 2 * MOST_VERSION_RANGES;
+        if reported.len() > MOST_REPORTED || reported.iter().any(is_too_long) {
+            let detail = format!(
+                "a report has versions of at most {MOST_REPORTED} generations of partitions, in at most \
+                 {MOST_VERSION_RANGES} ranges each"
+            );
+            return Err(Cause::new(Reason::ProtocolViolation, detail));
+        }
+        let versions =
+            |one: &wire::AcknowledgedVersions| (Partition(one.partition), one.generation, Spans::from_gaps(&one.gaps));
+        // Nothing that is published depends on versions.
+        self.decide_unpublished(|members, _, facts| {
+            members.record_acknowledged(reported.iter().map(versions), facts);
+            ((), (!facts.is_empty()).then(|| self.append(members, facts)).transpose())
         })
     }
 
@@ -420,6 +439,16 @@ impl Servers {
         &self,
         act: impl FnOnce(&mut PsMembership, Duration, &mut Vec<Fact>) -> (T, Result<Option<Lsn>, JournalError>),
     ) -> Result<T, Cause> {
+        let answer = self.decide_unpublished(act)?;
+        self.notify();
+        Ok(answer)
+    }
+
+    /// The same, without waking the publisher.
+    fn decide_unpublished<T>(
+        &self,
+        act: impl FnOnce(&mut PsMembership, Duration, &mut Vec<Fact>) -> (T, Result<Option<Lsn>, JournalError>),
+    ) -> Result<T, Cause> {
         let inner = &self.0;
         if !inner.journal.has_room() {
             let detail = "the journal cannot be written at present; try again when the disk has room";
@@ -438,7 +467,6 @@ impl Servers {
         })?;
         state.lsn = written.unwrap_or(state.lsn);
         drop(state);
-        self.notify();
         log_facts(&facts);
         Ok(answer)
     }
@@ -528,7 +556,7 @@ fn sync_order(order: SyncOrder) -> wire::SyncOrder {
 }
 
 fn log_facts(facts: &[Fact]) {
-    let (mut partitions, mut lost) = (0, 0);
+    let (mut partitions, mut lost) = (0, 0_u64);
     for fact in facts {
         match fact {
             Fact::ModelDeclared { model } => tracing::info!(model = model.len(), "model declared"),
@@ -541,10 +569,12 @@ fn log_facts(facts: &[Fact]) {
             Fact::CheckpointDamaged { checkpoint, cause } => {
                 tracing::warn!(checkpoint, %cause, "checkpoint discarded");
             }
-            Fact::VersionsAcknowledged { acknowledged } => {
-                tracing::debug!(partitions = acknowledged.len(), "acknowledged versions journalled");
+            // There is one for every batch.
+            Fact::VersionsAcknowledged { .. } => {}
+            Fact::GenerationsStarted { started } => {
+                tracing::debug!(partitions = started.len(), "new generations started");
             }
-            Fact::UpdatesLost { updates, .. } => (partitions, lost) = (partitions + 1, lost + updates),
+            Fact::UpdatesLost { updates, .. } => (partitions, lost) = (partitions + 1, lost.saturating_add(*updates)),
         }
     }
     if lost > 0 {

@@ -84,6 +84,19 @@ pub enum EnvValue {
     PodField(String),
     /// TensorFlow's cluster description: the addresses of all tasks, and which task the pod is.
     TfConfig,
+    /// The host of the pod's own sidecar, for a command line that adds this port itself. The sidecar serves its store
+    /// there too. The variable is left out of pods without a sidecar, and where the kernel chooses a sidecar's ports.
+    SidecarHost { port: u16 },
+}
+
+/// One argument of a role's main containers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ArgRule {
+    /// This text. Nothing in it is expanded.
+    Literal(String),
+    /// A text whose gaps are filled for each pod.
+    Text(Pattern),
 }
 
 /// A pod's identity in its job, which fills the gaps of patterns.
@@ -145,6 +158,22 @@ impl EnvRule {
     /// A variable with the address of a role.
     pub fn address(name: &str, role: RoleName, port: PortName) -> Self {
         Self { name: name.to_owned(), value: EnvValue::Address { role, port } }
+    }
+
+    /// A variable with the host of the pod's sidecar, which serves this port too.
+    pub fn sidecar_host(name: &str, port: u16) -> Self {
+        Self { name: name.to_owned(), value: EnvValue::SidecarHost { port } }
+    }
+}
+
+impl ArgRule {
+    /// An argument with gaps.
+    ///
+    /// # Panics
+    ///
+    /// As [`Pattern::of`].
+    pub fn text(pattern: &'static str) -> Self {
+        Self::Text(Pattern::of(pattern))
     }
 }
 

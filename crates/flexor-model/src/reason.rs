@@ -102,6 +102,8 @@ reasons! {
     BackendUnavailable: Warning,
     /// The command line overrides a setting that Flexor makes, and so switches off what depends on it.
     CommandOverrides: Warning,
+    /// Arguments that Flexor adds for the launcher reach another program, because of how the command is written.
+    ArgumentsMisplaced: Warning,
     /// Kubernetes cannot read the pod template, so no pod could be made from it.
     UnreadablePod: Error,
     /// Kubernetes knows no such field of a pod; it is passed on as it is.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EnvRule, EnvValue, NamedPort, PodTemplate, Rank, RoleName, RoleNaming, RolePriority, RoleSize, ServiceRule,
+    ArgRule, EnvRule, EnvValue, NamedPort, PodTemplate, Rank, RoleName, RoleNaming, RolePriority, RoleSize, ServiceRule,
 };
 
 /// The port name under which a master serves torch's TCPStore.
@@ -36,6 +36,9 @@ pub struct Role {
     pub ports: Vec<NamedPort>,
     /// Variables of the main container. The template's own variables of the same names win.
     pub env: Vec<EnvRule>,
+    /// Arguments of the main container, in front of the template's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leading_args: Vec<ArgRule>,
 }
 
 /// What a role does in training.

@@ -152,9 +152,9 @@ impl Client {
         call_master(&self.master, saved).await.map(|saved| !saved.unfinished)
     }
 
-    /// The versions that servers acknowledged to this client.
-    pub fn acknowledged(&self) -> &AcknowledgedVersions {
-        &self.acknowledged
+    /// The versions that servers acknowledged to this client since the last call.
+    pub fn take_acknowledged(&mut self) -> AcknowledgedVersions {
+        std::mem::take(&mut self.acknowledged)
     }
 
     /// The current route; waits for the first one.

@@ -28,7 +28,6 @@ pub mod placement;
 pub mod push;
 pub mod server;
 pub mod snapshot;
-mod spans;
 mod table;
 #[cfg(test)]
 mod test_support;

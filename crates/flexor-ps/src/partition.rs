@@ -69,7 +69,8 @@ pub enum PartOutcome {
     },
     /// The batch was applied earlier.
     AlreadyApplied {
-        version: u64,
+        /// Of its update; in synchronous training the number of committed steps.
+        version: Option<u64>,
     },
     /// The batch is in a closed range: its worker acknowledged it, so it was applied earlier.
     Closed,
@@ -205,7 +206,7 @@ impl Partition {
         let Some(batch) = batch else { return Ok(None) };
         match self.history.state_of(batch) {
             BatchState::Open => Ok(None),
-            BatchState::Applied => Ok(Some(PartOutcome::AlreadyApplied { version: self.version })),
+            BatchState::Applied => Ok(Some(PartOutcome::AlreadyApplied { version: self.history.version_of(batch) })),
             BatchState::Closed => Ok(Some(PartOutcome::Closed)),
             BatchState::Overlapping => Err(PartitionError::OverlapsApplied { partition: self.id, batch }),
         }

@@ -6,8 +6,10 @@
 mod session;
 #[cfg(test)]
 mod tests;
+mod unconfirmed_versions;
 
 use flexor_model::Reason;
+use flexor_ps::client::AcknowledgedVersions;
 use flexor_ps::dial::Dialer;
 use flexor_wire::Token;
 use flexor_wire::master::v1 as wire;
@@ -102,9 +104,16 @@ impl LedgerClient {
         }
     }
 
-    /// Acknowledges batches. Returns the newly accounted records: 0 if another worker had acknowledged them.
-    pub async fn acknowledge(&self, done: wire::LeasedBatches, durable: bool) -> Result<u64, LedgerError> {
-        let acknowledged = wire::AcknowledgeBatches { done: Some(done), durable };
+    /// Acknowledges batches whose updates have these versions. Returns the newly accounted records: 0 if another worker had
+    /// acknowledged them.
+    pub async fn acknowledge(
+        &self,
+        done: wire::LeasedBatches,
+        versions: &AcknowledgedVersions,
+        durable: bool,
+    ) -> Result<u64, LedgerError> {
+        let versions = versions.to_wire();
+        let acknowledged = wire::AcknowledgeBatches { done: Some(done), durable, versions };
         match self.call(wire::request::Op::Acknowledge(acknowledged)).await {
             Ok(wire::reply::Result::Accounted(accounted)) => Ok(accounted.records),
             Err(LedgerError::Refused { reason: Reason::LeaseVoid, .. }) => Ok(0),

@@ -154,6 +154,10 @@ impl SessionProtocol {
             last.retry_at = Some(now + self.backoff.next_delay());
         }
         match (reply.result, answered) {
+            (Some(Answer::World(world)), _) if MemberState::try_from(world.state).is_err() => {
+                let state = world.state;
+                ReplyEffect::SessionRefused(format!("the master reports a state of this node that is unknown: {state}"))
+            }
             (Some(Answer::World(world)), _) => {
                 let state = NodeState::of(&world);
                 self.world = Some(world);

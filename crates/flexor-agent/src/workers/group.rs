@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use super::error_file::{ERROR_FILE_VARIABLE, ErrorReport};
 use super::logs::{AttemptLogs, LogError};
+use super::redirected_log::RedirectedLog;
 use super::root_cause::{self, FirstFailure};
 use super::worker::{GlobalRank, LocalRank, WorkerSpec};
 use super::worker_exit::WorkerExit;
@@ -68,6 +69,7 @@ struct GroupWorker {
     error_file: PathBuf,
     /// What its output tells of a failure.
     watch: FailureWatch,
+    redirected_log: Option<RedirectedLog>,
     is_python: bool,
 }
 
@@ -97,6 +99,7 @@ impl WorkerGroup {
             logs.prepare(local_rank)?;
             let error_file = logs.error_file(local_rank);
             let watch = FailureWatch::default();
+            let redirected_log = logs.redirected_stderr(local_rank);
             let mut environment = spec.environment.clone();
             environment.set(ERROR_FILE_VARIABLE, &error_file);
             let program = Program {
@@ -109,7 +112,7 @@ impl WorkerGroup {
             let started = group.processes.start(key, program);
             started.map_err(|cause| GroupStartError::Process { local_rank, cause })?;
             let is_python = is_python(&spec.program);
-            group.workers.insert(key, GroupWorker { local_rank, rank, error_file, watch, is_python });
+            group.workers.insert(key, GroupWorker { local_rank, rank, error_file, watch, redirected_log, is_python });
         }
         Ok(group)
     }
@@ -175,6 +178,9 @@ impl WorkerGroup {
             let (Some(worker), ExitOutcome::Code(1..)) = (worker, exit.outcome) else { continue };
             if exit.error.is_some() {
                 continue;
+            }
+            if let Some(log) = &worker.redirected_log {
+                log.search(&worker.watch, exit.at);
             }
             exit.last_line = worker.watch.last_line();
             let Some(failure) = worker.watch.failure() else { continue };

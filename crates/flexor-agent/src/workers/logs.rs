@@ -21,6 +21,7 @@ pub use folder::LogFolder;
 pub use prefix::LinePrefix;
 pub use streams::{StreamChoice, Streams};
 
+use super::redirected_log::RedirectedLog;
 use super::worker::{LocalRank, WorkerSpec};
 use crate::processes::{FailureWatch, LogFile, Output};
 use destination::{Destination, LogStream};
@@ -125,8 +126,17 @@ impl AttemptLogs {
         self.output(LogStream::Stdout, worker, None)
     }
 
-    /// Where the worker's standard error goes, and who looks in it for the reason of a failure. A program that writes to a
-    /// terminal or to a file by itself is not looked at.
+    /// The log of a worker that writes its standard error to a file by itself.
+    pub(super) fn redirected_stderr(&self, local_rank: LocalRank) -> Option<RedirectedLog> {
+        let stream = LogStream::Stderr;
+        match Destination::choose(&self.options, stream, local_rank, self.writes_files) {
+            Destination::File => Some(RedirectedLog::new(self.folder_of(local_rank).join(stream.file_name()))),
+            Destination::Launcher | Destination::Nowhere | Destination::Console | Destination::FileAndConsole => None,
+        }
+    }
+
+    /// Where the worker's standard error goes, and who looks in it for the reason of a failure. What a program writes to a
+    /// terminal is not looked at.
     pub(super) fn stderr(&self, worker: &WorkerSpec, watch: &FailureWatch) -> Result<Output, LogError> {
         let output = self.output(LogStream::Stderr, worker, Some(watch.clone()))?;
         Ok(match output {

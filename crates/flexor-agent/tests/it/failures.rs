@@ -88,3 +88,17 @@ fn workers_that_the_launcher_ends_are_not_the_cause() {
     assert!(report.others.iter().all(|other| other.ended_by_launcher && other.exit_code == -15), "{report}");
     assert_eq!(ended.log(0, "error.json"), None, "they did not fail");
 }
+
+#[test]
+fn a_redirected_log_tells_the_cause() {
+    let raises = "import sys\nprint('begins', file=sys.stderr)\nraise ValueError('no labels')";
+    let ended = Launch::python(raises).with(|scenario| scenario.redirects = "3".to_owned()).run();
+    let report = ended.outcome.report.as_ref().unwrap();
+    assert_eq!(report.root_cause.message, "ValueError: no labels");
+    assert!(report.root_cause.traceback.as_ref().unwrap().starts_with("Traceback (most recent call last)"), "{report}");
+    assert_eq!(error_file(&ended, 0).unwrap().message, "ValueError: no labels");
+
+    let refuses = "echo \"error: unexpected argument '--bacth'\" >&2; exit 2";
+    let ended = Launch::sh(&[refuses]).with(|scenario| scenario.redirects = "2".to_owned()).run();
+    assert_eq!(ended.outcome.exits[0].last_line.as_deref(), Some("error: unexpected argument '--bacth'"));
+}

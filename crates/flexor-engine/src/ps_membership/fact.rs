@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flexor_model::MapEpoch;
+use flexor_model::{MapEpoch, Spans};
 use serde::{Deserialize, Serialize};
 
 use super::partition_map::{Partition, PartitionReplicas};
@@ -48,9 +48,14 @@ pub enum Fact {
         /// Total for this generation.
         updates: u64,
     },
-    /// The highest acknowledged versions, so that the next master can count the updates lost with a server.
+    /// More versions are acknowledged. The record of the batches that they belong to comes behind this one.
     VersionsAcknowledged {
-        /// Partition, generation, version.
-        acknowledged: Vec<(Partition, u64, u64)>,
+        /// Generation, versions, numbers of the partitions.
+        acknowledged: Vec<(u64, Spans, Spans)>,
+    },
+    /// Servers started generations of partitions.
+    GenerationsStarted {
+        /// Partition, generation, the version that it started with.
+        started: Vec<(Partition, u64, u64)>,
     },
 }

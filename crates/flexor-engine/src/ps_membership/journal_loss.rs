@@ -17,6 +17,7 @@ impl PsMembership {
             | Fact::CheckpointDamaged { .. }
             | Fact::UpdatesLost { .. }
             | Fact::VersionsAcknowledged { .. }
+            | Fact::GenerationsStarted { .. }
             | Fact::Rewound { .. } => None,
         });
         let last = seen.max().unwrap_or(0).max(self.map.epoch.0).max(self.epoch_floor);

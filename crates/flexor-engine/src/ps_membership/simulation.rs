@@ -273,7 +273,6 @@ impl Simulation {
                 // A user deletes a checkpoint.
                 self.directory.pop_last();
             }
-            (52, _) => self.act(|members, _, now, facts| members.persist_acknowledged(now, facts)),
             _ => self.act(|members, _, now, facts| members.tick(now, facts)),
         }
     }

@@ -101,7 +101,8 @@ impl Story {
             | Fact::CheckpointStarted { .. }
             | Fact::CheckpointCompleted { .. }
             | Fact::UpdatesLost { .. }
-            | Fact::VersionsAcknowledged { .. } => None,
+            | Fact::VersionsAcknowledged { .. }
+            | Fact::GenerationsStarted { .. } => None,
         };
         self.facts.iter().filter_map(reason).collect()
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use flexor_engine::Cause;
 use flexor_engine::ps_membership::{Checkpoint, CheckpointOrder, Partition, PsMembership, Seal, ServerId};
 use flexor_model::Reason;
+use flexor_model::model_spec::ModelSpec;
 use flexor_wire::master::v1 as wire;
 use serde::Serialize;
 
@@ -99,6 +100,9 @@ impl Servers {
         // A checkpoint that was converted from another job has no position in the data.
         let ledger = found.latest.and(Some(found.ledger.as_str()).filter(|ledger| !ledger.is_empty()));
         ledger.map(Data::check_position).transpose()?;
+        if found.latest.is_some() {
+            ModelSpec::parse(&found.model).map_err(|error| Cause::new(Reason::ModelInvalid, error.to_string()))?;
+        }
         let decided = self.decide_and_write(|members, now, facts| {
             if !members.needs_checkpoint_listing() {
                 return (Ok(false), Ok(None));
@@ -209,9 +213,9 @@ impl Servers {
                 members.discard_damaged_checkpoint(server, number, &partitions, &report.why, now, facts);
             }
             None => {
-                for one in &report.partitions {
-                    members.record_generation_start(Partition(one.partition), one.generation, one.version, facts);
-                }
+                let started = report.partitions.iter();
+                let started = started.map(|one| (Partition(one.partition), one.generation, one.version));
+                members.record_generation_starts(started, facts);
             }
         })
     }

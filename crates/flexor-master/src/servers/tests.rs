@@ -149,6 +149,18 @@ async fn the_first_checkpoint_listing_holds_for_data_and_parameters() {
 }
 
 #[tokio::test]
+async fn a_checkpoint_with_an_impossible_model_is_refused() {
+    for model in ["", "[", &"[".repeat(100_000)] {
+        let servers = servers(&Arc::new(Journal::in_memory()), &Clock::start(Faults::off()), &watch::Sender::new(None));
+        let found = wire::CheckpointsFound { latest: Some(1), model: model.to_owned(), ..Default::default() };
+        servers.record_found_checkpoints(&found).unwrap();
+        let refused = servers.declare(MODEL).await.unwrap_err();
+        assert_eq!(refused.reason, Reason::ModelInvalid, "{refused}");
+        assert!(refused.message.contains("checkpoint 1 does not fit this job"), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn a_checkpoint_of_another_job_is_refused_for_good() {
     let servers = servers(&Arc::new(Journal::in_memory()), &Clock::start(Faults::off()), &watch::Sender::new(None));
     let found = wire::CheckpointsFound { latest: Some(1), ledger: "nonsense".to_owned(), ..Default::default() };

@@ -59,13 +59,18 @@ impl Updates {
         let versions: Vec<u64> = members.map().iter().filter_map(acknowledged).collect();
         let lost = members.lost_updates();
         (!versions.is_empty() || lost > 0).then(|| UpdatesStatus {
-            applied: versions.iter().sum(),
-            repeats: self.repeats.values().sum(),
-            reapplied: versions.iter().map(|version| version.saturating_sub(bound)).sum(),
+            applied: sum(versions.iter().copied()),
+            repeats: sum(self.repeats.values().copied()),
+            reapplied: sum(versions.iter().map(|version| version.saturating_sub(bound))),
             lost,
             synchronous: matches!(limit, UpdateLimit::Steps(_)),
         })
     }
+}
+
+/// The numbers come from other processes.
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 impl UpdateLimit {
@@ -75,7 +80,7 @@ impl UpdateLimit {
             return Self::Steps(committed);
         }
         let begun = |name: &str| ledger.totals(name).map_or(0, |totals| u64::from(totals.epochs_begun));
-        Self::Batches(ledger.datasets().map(|spec| begun(&spec.name) * spec.batches()).sum())
+        Self::Batches(sum(ledger.datasets().map(|spec| begun(&spec.name).saturating_mul(spec.batches()))))
     }
 }
 
@@ -93,12 +98,18 @@ mod tests {
     use flexor_engine::Cause;
     use flexor_engine::ledger::{ClientKind, DatasetSpec, LeaseOutcome, LeaseRequest, Settings, StepSpec};
     use flexor_engine::ps_membership::{Fact, PartitionGeneration, Source};
-    use flexor_model::{MapEpoch, Reason};
+    use flexor_model::{MapEpoch, Reason, Spans};
 
     use super::*;
 
     /// A membership whose partitions have these generations.
     fn members(generations: &[u64]) -> PsMembership {
+        let mut members = PsMembership::default();
+        members.replay(&map(1, generations));
+        members
+    }
+
+    fn map(epoch: u64, generations: &[u64]) -> Fact {
         let replicas = |number: &u64| PartitionReplicas {
             primary: None,
             backup: None,
@@ -107,15 +118,14 @@ mod tests {
         };
         let changed = (0..).map(Partition).zip(generations.iter().map(replicas)).collect();
         let cause = Cause::new(Reason::PsMembershipFormed, "all servers are connected");
-        let mut members = PsMembership::default();
-        members.replay(&Fact::MapChanged { epoch: MapEpoch(1), changed, cause });
-        members
+        Fact::MapChanged { epoch: MapEpoch(epoch), changed, cause }
     }
 
     fn acknowledge(members: &mut PsMembership, acknowledged: &[(u32, u64, u64)]) {
-        for (partition, generation, version) in acknowledged {
-            members.record_acknowledged(Partition(*partition), *generation, *version, &mut Vec::new());
-        }
+        let one = |(partition, generation, version): &(u32, u64, u64)| {
+            (Partition(*partition), *generation, Spans::from(vec![(*version, version + 1)]))
+        };
+        members.record_acknowledged(acknowledged.iter().map(one), &mut Vec::new());
     }
 
     #[test]
@@ -140,6 +150,16 @@ mod tests {
     }
 
     #[test]
+    fn reports_of_any_size_are_counted() {
+        let (mut updates, mut members) = (Updates::default(), members(&[1, 1]));
+        updates.record(&WorkerId::new("a", 1), u64::MAX);
+        updates.record(&WorkerId::new("b", 1), u64::MAX);
+        acknowledge(&mut members, &[(0, 1, u64::MAX - 1), (1, 1, u64::MAX - 1)]);
+        let status = updates.status(&members, UpdateLimit::Batches(8)).unwrap();
+        assert_eq!((status.applied, status.repeats, status.reapplied), (u64::MAX, u64::MAX, u64::MAX));
+    }
+
+    #[test]
     fn in_synchronous_training_a_partition_has_no_more_updates_than_committed_steps() {
         let mut ledger = Ledger::new(Settings::default());
         let steps = Some(StepSpec { batches: NonZeroU64::new(4).unwrap(), ahead: 0 });
@@ -159,15 +179,19 @@ mod tests {
 
     #[test]
     fn updates_of_earlier_generations_are_not_counted() {
-        let mut members = members(&[2]);
-        acknowledge(&mut members, &[(0, 1, 100), (0, 2, 3)]);
+        let mut members = members(&[1]);
+        acknowledge(&mut members, &[(0, 1, 100)]);
+        members.replay(&map(2, &[2]));
+        acknowledge(&mut members, &[(0, 2, 3)]);
         assert_eq!(Updates::default().status(&members, UpdateLimit::Batches(100)).unwrap().applied, 3);
     }
 
     #[test]
     fn versions_that_an_earlier_master_journalled_count() {
         let mut members = members(&[1]);
-        members.replay(&Fact::VersionsAcknowledged { acknowledged: vec![(Partition(0), 1, 7)] });
+        let (versions, partitions) = (Spans::from(vec![(1, 8)]), Spans::from(vec![(0, 1)]));
+        members.replay(&Fact::VersionsAcknowledged { acknowledged: vec![(1, versions, partitions)] });
+        let members = members.resume(flexor_engine::ps_membership::Settings::default(), 2, Duration::ZERO);
         assert_eq!(Updates::default().status(&members, UpdateLimit::Batches(8)).unwrap().applied, 7);
     }
 }

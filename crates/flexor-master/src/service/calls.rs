@@ -149,17 +149,14 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Wait(wait) => Ok(Answer::Found(wire::Found { all: wait_for_keys(job, wait).await? })),
         Op::Metrics(metrics) => {
             let id = member?;
-            let now = job.clock().now();
+            let (now, rewind_epoch) = (job.clock().now(), job.servers().rewind_epoch());
             let result = job.with_reports(|reports| {
-                reports.learning.add(&metrics.values, now);
+                reports.learning.add(&metrics.values, now, rewind_epoch);
                 reports.take_metrics(&id.name, metrics.values)
             });
             result.map_err(refusal)?;
-            if let Some(updates) = &metrics.updates
-                && let Err(cause) = job.servers().record_updates(&worker(id), updates)
-            {
-                // The worker repeats the report, and is not to blame for a full disk.
-                tracing::warn!(%cause, "the push report of a worker cannot be journaled");
+            if let Some(updates) = &metrics.updates {
+                job.servers().record_updates(&worker(id), updates);
             }
             if metrics.at_once {
                 let delivery = job.report_delivery();
@@ -183,9 +180,12 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
         Op::Evaluate(request) => data_calls::evaluate(job, &worker(member?), request).await,
         Op::Evaluated(evaluated) => {
             if let Some(scores) = job.evaluations().finish(&worker(member?), &evaluated) {
-                job.with_reports(|reports| reports.learning.set_test_scores(scores));
+                let rewind_epoch = job.servers().rewind_epoch();
+                job.with_reports(|reports| reports.learning.evaluated(scores, rewind_epoch));
             }
-            job.report_delivery().publish();
+            // The worker may end then.
+            let delivery = job.report_delivery();
+            delivery.delivered(delivery.publish(), job.is_recovering()).await;
             Ok(done)
         }
         Op::Position(_) => Ok(data_calls::position(job)),

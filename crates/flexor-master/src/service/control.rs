@@ -79,7 +79,7 @@ async fn follow(
         proposal(&job, wire::proposal::Kind::Closed(wire::RunClosed { run: run.run, reason, detail }))
     });
     let mut unsent: Vec<wire::Proposal> = closed.collect();
-    let mut last_status = None;
+    let (mut last_status, mut last_report) = (None, 0);
     let mut released = Vec::new();
     let mut unapplied: Option<wire::Observed> = None;
     let mut servers = job.servers().published();
@@ -89,10 +89,11 @@ async fn follow(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let report = *reports.borrow_and_update();
+        let mut sent_reports = last_report;
         let status = training_status::of(&job);
-        if last_status.as_ref() != Some(&status) {
+        if last_status.as_ref() != Some(&status) || last_report < report {
             unsent.push(proposal(&job, wire::proposal::Kind::Training(Box::new(status.clone()))));
-            last_status = Some(status);
+            (last_status, last_report) = (Some(status), report);
         }
         let free = servers.borrow_and_update().released.clone();
         if free != released {
@@ -100,14 +101,20 @@ async fn follow(
             released = free;
         }
         for proposal in unsent {
-            if proposals.send(Ok(proposal)).await.is_err() {
+            // The training status contains the reports; what is sent before it does not.
+            if let Some(wire::proposal::Kind::Training(_)) = &proposal.kind {
+                sent_reports = report;
+            }
+            if proposals.send(Ok(wire::Proposal { reports: sent_reports, ..proposal })).await.is_err() {
                 return;
             }
         }
-        subscription.acknowledge(report);
         tokio::select! {
             message = observed.next() => match message {
-                Some(Ok(message)) => unapplied = Some(message),
+                Some(Ok(message)) => {
+                    subscription.acknowledge(message.received_reports);
+                    unapplied = Some(message);
+                }
                 Some(Err(_)) | None => return,
             },
             _ = decided.changed() => {}
@@ -197,5 +204,5 @@ fn new_proposals(job: &Job, last: &mut u64) -> Vec<wire::Proposal> {
 }
 
 fn proposal(job: &Job, kind: wire::proposal::Kind) -> wire::Proposal {
-    wire::Proposal { generation: job.generation().0, kind: Some(kind) }
+    wire::Proposal { generation: job.generation().0, kind: Some(kind), ..wire::Proposal::default() }
 }

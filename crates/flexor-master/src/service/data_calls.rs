@@ -67,7 +67,7 @@ pub(super) async fn acknowledge(
     acknowledge: wire::AcknowledgeBatches,
 ) -> Result<Answer, wire::Refusal> {
     let done = acknowledge.done.unwrap_or_default();
-    let accounted = job.data().acknowledge(worker, acknowledged_of(&done), acknowledge.durable).await;
+    let accounted = job.acknowledge(worker, acknowledged_of(&done), &acknowledge.versions, acknowledge.durable).await;
     let (records, lsn) = accounted.map_err(|cause| refusal(&cause))?;
     Ok(Answer::Accounted(wire::Accounted { records, lsn: lsn.0 }))
 }
@@ -80,6 +80,7 @@ pub(super) async fn release(job: &Job, worker: &WorkerId, back: wire::LeasedBatc
 pub(super) async fn resume(job: &Job, worker: &WorkerId, back: wire::Resume) -> Result<Answer, wire::Refusal> {
     let holds: Vec<(GrantId, Batches)> = back.holds.iter().map(held).collect();
     let acknowledged: Vec<AcknowledgedBatches> = back.acknowledged.iter().map(acknowledged_of).collect();
+    job.servers().record_acknowledged(&back.versions).map_err(|cause| refusal(&cause))?;
     let void = job.data().resume(worker, &holds, &acknowledged).await;
     let (void, lsn) = void.map_err(|cause| refusal(&cause))?;
     let void = void.into_iter().map(|(grant, batches)| held_of(grant, batches));

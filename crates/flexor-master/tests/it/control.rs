@@ -1,5 +1,7 @@
 //! The service for the controller: the master feed and single calls.
 
+use std::time::Duration;
+
 use flexor_wire::master::v1 as wire;
 use flexor_wire::master::v1::control_client::ControlClient;
 use flexor_wire::master::v1::proposal::Kind;
@@ -82,6 +84,75 @@ async fn the_controller_gets_the_training_status() {
             return;
         }
     }
+}
+
+/// A worker ends when its last report is answered, and the job with it; so the report must have arrived by then.
+#[tokio::test]
+async fn an_urgent_report_is_answered_when_the_controller_has_received_it() {
+    let serving = Serving::start(1, 1).await;
+    let mut control = ControlClient::new(serving.channel().await);
+    let (feed, receiver) = mpsc::channel(4);
+    let mut proposals = control.feed(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+    assert_eq!(proposals.message().await.unwrap().unwrap().reports, 0);
+    let mut node = Node::connect(&serving, "a", 1).await;
+    let values = [("test_auc".to_owned(), 0.75)].into();
+    node.say(wire::request::Op::Metrics(wire::Metrics { values, at_once: true, ..wire::Metrics::default() })).await;
+    let reports = loop {
+        let proposal = proposals.message().await.unwrap().unwrap();
+        if proposal.reports > 0 {
+            let Some(Kind::Training(status)) = proposal.kind else { panic!("{proposal:?}") };
+            assert_eq!(status.learning.unwrap().test_auc, Some(0.75));
+            break proposal.reports;
+        }
+    };
+    let early = tokio::time::timeout(Duration::from_millis(300), node.answer()).await;
+    assert!(early.is_err(), "answered before the controller had it: {early:?}");
+    feed.send(wire::Observed { received_reports: reports, ..wire::Observed::default() }).await.unwrap();
+    assert!(matches!(node.answer().await, wire::reply::Result::Done(_)));
+}
+
+/// The last evaluation may end after the last report of the worker.
+#[tokio::test]
+async fn an_evaluation_is_answered_when_the_controller_has_received_it() {
+    let serving = Serving::start(1, 1).await;
+    let mut control = ControlClient::new(serving.channel().await);
+    let (feed, receiver) = mpsc::channel(4);
+    let mut proposals = control.feed(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+    assert_eq!(proposals.message().await.unwrap().unwrap().reports, 0);
+    let mut node = Node::connect(&serving, "a", 1).await;
+    node.say(wire::request::Op::Evaluated(wire::EvaluationResult::default())).await;
+    let reports = loop {
+        let reports = proposals.message().await.unwrap().unwrap().reports;
+        if reports > 0 {
+            break reports;
+        }
+    };
+    let early = tokio::time::timeout(Duration::from_millis(300), node.answer()).await;
+    assert!(early.is_err(), "answered before the controller had it: {early:?}");
+    feed.send(wire::Observed { received_reports: reports, ..wire::Observed::default() }).await.unwrap();
+    assert!(matches!(node.answer().await, wire::reply::Result::Done(_)));
+}
+
+#[tokio::test]
+async fn a_message_before_the_training_status_does_not_stand_for_its_reports() {
+    let serving = Serving::start(1, 1).await;
+    let mut node = Node::connect(&serving, "a", 1).await;
+    for _ in 0..5 {
+        node.join().await;
+    }
+    node.world(|world| !world.closed.is_empty()).await;
+    let values = [("test_auc".to_owned(), 0.75)].into();
+    let mut other = Node::connect(&serving, "b", 1).await;
+    other.ask(wire::request::Op::Metrics(wire::Metrics { values, at_once: true, ..wire::Metrics::default() })).await;
+    let mut control = ControlClient::new(serving.channel().await);
+    let (_feed, receiver) = mpsc::channel(4);
+    let mut proposals = control.feed(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+    let closed = proposals.message().await.unwrap().unwrap();
+    assert!(matches!(closed.kind, Some(Kind::Closed(_))), "{closed:?}");
+    assert_eq!(closed.reports, 0);
+    let training = proposals.message().await.unwrap().unwrap();
+    assert!(matches!(training.kind, Some(Kind::Training(_))), "{training:?}");
+    assert_eq!(training.reports, 1);
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ fn lease(batches: u64) -> Op {
 }
 
 fn acknowledge(held: wire::LeasedBatches, durable: bool) -> Op {
-    Op::Acknowledge(wire::AcknowledgeBatches { done: Some(held), durable })
+    Op::Acknowledge(wire::AcknowledgeBatches { done: Some(held), durable, ..Default::default() })
 }
 
 /// The program failed in a worker, perhaps only because the round ended.
@@ -158,7 +158,7 @@ async fn the_next_master_knows_acknowledged_batches_and_lets_workers_resume() {
         Answer::Refusal(refusal) => assert_eq!(refusal.reason, "WorkerInDoubt"),
         other => panic!("{other:?}"),
     }
-    let back = wire::Resume { holds: vec![open], acknowledged: vec![done] };
+    let back = wire::Resume { holds: vec![open], acknowledged: vec![done], ..Default::default() };
     let Answer::Void(void) = worker.ask(Op::Resume(back)).await else { panic!("no answer") };
     assert_eq!(void.held, []);
     let accounted = worker.ask(acknowledge(open, false)).await;
@@ -189,7 +189,7 @@ async fn skipped_records_count_with_the_acknowledgement_that_accounts_for_them()
     let mut worker = Node::connect(&second, "w", 1).await;
     // The earlier master may have known both, or not.
     let acknowledged = vec![with_skipped(one, 3), with_skipped(two, 10)];
-    worker.ask(Op::Resume(wire::Resume { holds: vec![], acknowledged })).await;
+    worker.ask(Op::Resume(wire::Resume { acknowledged, ..Default::default() })).await;
     worker.ask(acknowledge(with_skipped(two, 10), true)).await;
     assert_eq!(skipped_records(&second).await, 13);
     drop(second);

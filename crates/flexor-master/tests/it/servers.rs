@@ -226,7 +226,7 @@ async fn what_a_server_says_is_heard_while_it_does_not_listen() {
         if lease.finished {
             break;
         }
-        let done = wire::AcknowledgeBatches { done: lease.held, durable: false };
+        let done = wire::AcknowledgeBatches { done: lease.held, ..Default::default() };
         worker.ask(wire::request::Op::Acknowledge(done)).await;
     }
     server.committed_steps().await;
@@ -267,13 +267,55 @@ async fn a_server_is_told_what_is_newly_closed_and_all_of_it_when_it_comes_back(
     for (epoch, batches) in [(0, 3), (1, 3), (2, 3), (3, 1)] {
         let wanted = wire::LeaseBatches { dataset: "d".to_owned(), batches, ..Default::default() };
         let wire::reply::Result::Lease(lease) = worker.ask(wire::request::Op::Lease(wanted)).await else { panic!() };
-        let done = wire::AcknowledgeBatches { done: lease.held, durable: false };
+        let done = wire::AcknowledgeBatches { done: lease.held, ..Default::default() };
         worker.ask(wire::request::Op::Acknowledge(done)).await;
         assert_eq!(unnumbered(server.closed().await), [range(epoch, batches * 10, None)]);
     }
     drop(server);
     let mut server = FakeServer::come(&serving, "ps-0", 1).await;
     assert_eq!(unnumbered(server.closed().await), [range(2, 30, Some(0)), range(3, 10, None)]);
+}
+
+#[tokio::test]
+async fn versions_come_with_acknowledged_batches_and_with_resumed_ones() {
+    let serving = Serving::start(1, 1).await;
+    let mut server = FakeServer::come(&serving, "ps-0", 1).await;
+    server.sync_until(|map| map.epoch > 0).await;
+    let mut worker = Node::connect(&serving, "w", 1).await;
+    let all = wire::Dataset { name: "d".to_owned(), records: 30, batch: 10, epochs: Some(9), ..Default::default() };
+    worker.ask(wire::request::Op::Register(all)).await;
+    let applied = async |expected: u64| {
+        let (_, status) = Serving::http(serving.grpc, "GET /api/status HTTP/1.1").await;
+        assert!(status.contains(&format!("\"updates\":{{\"applied\":{expected},")), "{status}");
+    };
+    let versions = |gaps: &[u64]| vec![wire::AcknowledgedVersions { partition: 7, generation: 1, gaps: gaps.to_vec() }];
+    let wanted = wire::LeaseBatches { dataset: "d".to_owned(), batches: 1, ..Default::default() };
+    let wire::reply::Result::Lease(lease) = worker.ask(wire::request::Op::Lease(wanted)).await else { panic!() };
+    let done = wire::AcknowledgeBatches { done: lease.held, versions: versions(&[1, 3]), ..Default::default() };
+    worker.ask(wire::request::Op::Acknowledge(done)).await;
+    applied(3).await;
+    let again = wire::Resume { versions: versions(&[1, 5]), ..Default::default() };
+    worker.ask(wire::request::Op::Resume(again)).await;
+    applied(5).await;
+
+    // What no worker of ours sends is refused as a whole, and the batch stays open.
+    let wanted = wire::LeaseBatches { dataset: "d".to_owned(), batches: 1, ..Default::default() };
+    let wire::reply::Result::Lease(lease) = worker.ask(wire::request::Op::Lease(wanted)).await else { panic!() };
+    let many_gaps = versions(&[1; 2 * 128 + 2]);
+    let many_entries = vec![versions(&[1, 9])[0].clone(); 2049];
+    for versions in [many_gaps, many_entries] {
+        let done = wire::AcknowledgeBatches { done: lease.held, versions, ..Default::default() };
+        match worker.ask(wire::request::Op::Acknowledge(done)).await {
+            wire::reply::Result::Refusal(refusal) => assert_eq!(refusal.reason, "ProtocolViolation", "{refusal:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    applied(5).await;
+    let done = wire::AcknowledgeBatches { done: lease.held, ..Default::default() };
+    let wire::reply::Result::Accounted(accounted) = worker.ask(wire::request::Op::Acknowledge(done)).await else {
+        panic!()
+    };
+    assert_eq!(accounted.records, 10);
 }
 
 async fn learn_all(serving: &Serving) {
@@ -283,7 +325,7 @@ async fn learn_all(serving: &Serving) {
     for _ in 0..2 {
         let wanted = wire::LeaseBatches { dataset: "d".to_owned(), batches: 1, ..Default::default() };
         let wire::reply::Result::Lease(lease) = worker.ask(wire::request::Op::Lease(wanted)).await else { panic!() };
-        let done = wire::AcknowledgeBatches { done: lease.held, durable: false };
+        let done = wire::AcknowledgeBatches { done: lease.held, ..Default::default() };
         worker.ask(wire::request::Op::Acknowledge(done)).await;
     }
 }

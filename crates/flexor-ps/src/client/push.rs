@@ -112,8 +112,14 @@ impl Client {
                             let Some(id) = PartitionId::of_number(part.partition) else {
                                 return Err(ClientError::InvalidReply("no such partition"));
                             };
+                            if part.outcome() == Outcome::Unspecified {
+                                return Err(ClientError::InvalidReply("a part of a push has an unknown outcome"));
+                            }
                             if matches!(part.outcome(), Outcome::Applied | Outcome::AlreadyApplied) {
-                                self.acknowledged.record(id, part.generation, part.version);
+                                match gradients.rewind_epoch {
+                                    None => self.acknowledged.record(id, part.generation, part.version),
+                                    Some(_) => self.acknowledged.record_steps(id, part.generation, part.version),
+                                }
                             }
                             unanswered.remove(&id);
                             outcome.count(part.outcome(), left.remove(&id), || left.insert(id));
@@ -271,6 +277,7 @@ impl PushOutcome {
             Outcome::Applied => self.applied += 1,
             Outcome::AlreadyApplied => self.already_applied += 1,
             Outcome::BatchClosed => self.batch_closed += 1,
+            // An unspecified outcome is refused before.
             Outcome::Retry | Outcome::Unspecified => {
                 put_back();
             }

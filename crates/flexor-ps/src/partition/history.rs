@@ -3,20 +3,28 @@
 //! Batches of open leases are stored as ranges of records. When the master closes acknowledged records, they join the
 //! closed ranges, of which there is about one per epoch. A partition does not know how many records an epoch has, so
 //! the ranges of finished epochs are not merged.
+//!
+//! A batch that is not closed keeps the version of its update. A client that never received the answer to its push learns
+//! that version from the answer to the repeated push.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use flexor_model::Spans;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{BatchId, DatasetEpoch};
-use crate::spans::Spans;
+
+/// Batches whose versions are kept. Batches of a client without leases are never closed.
+const MOST_VERSIONS: usize = 4096;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "HistoryRecord", into = "HistoryRecord")]
 pub(crate) struct History {
     applied: BTreeMap<DatasetEpoch, Spans>,
     closed: BTreeMap<DatasetEpoch, Spans>,
+    /// The versions of updates in `applied`, by the first record of the batch.
+    versions: BTreeMap<(DatasetEpoch, u64), u64>,
 }
 
 /// The serialised form: JSON maps cannot have such keys.
@@ -24,6 +32,8 @@ pub(crate) struct History {
 struct HistoryRecord {
     applied: Vec<(DatasetEpoch, Spans)>,
     closed: Vec<(DatasetEpoch, Spans)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    versions: Vec<((DatasetEpoch, u64), u64)>,
 }
 
 /// The state of a batch in one partition.
@@ -51,11 +61,20 @@ impl History {
         }
     }
 
-    pub(super) fn apply(&mut self, batch: BatchId) {
+    /// The version of the update of an applied batch. Unknown for records that were applied in other batches.
+    pub(super) fn version_of(&self, batch: BatchId) -> Option<u64> {
+        self.versions.get(&(batch.dataset_epoch(), batch.first)).copied()
+    }
+
+    pub(super) fn apply(&mut self, batch: BatchId, version: u64) {
         let (epoch, records) = (batch.dataset_epoch(), batch.first..batch.end());
         // A step may be committed after its batches were closed. No later call would remove them from `applied`.
         if !self.closed.get(&epoch).is_some_and(|closed| closed.covers(&records)) {
             self.applied.entry(epoch).or_default().insert(records);
+            self.versions.insert((epoch, batch.first), version);
+            if self.versions.len() > MOST_VERSIONS {
+                self.versions.pop_first();
+            }
         }
     }
 
@@ -77,6 +96,11 @@ impl History {
             if applied.is_empty() {
                 self.applied.remove(&epoch);
             }
+            let forgotten = self.versions.range((epoch, records.start)..(epoch, records.end));
+            let forgotten: Vec<(DatasetEpoch, u64)> = forgotten.map(|(batch, _)| *batch).collect();
+            for batch in forgotten {
+                self.versions.remove(&batch);
+            }
         }
         self.closed.entry(epoch).or_default().insert(records);
     }
@@ -84,13 +108,17 @@ impl History {
 
 impl From<HistoryRecord> for History {
     fn from(record: HistoryRecord) -> Self {
-        Self { applied: record.applied.into_iter().collect(), closed: record.closed.into_iter().collect() }
+        let HistoryRecord { applied, closed, versions } = record;
+        let (applied, closed) = (applied.into_iter().collect(), closed.into_iter().collect());
+        Self { applied, closed, versions: versions.into_iter().collect() }
     }
 }
 
 impl From<History> for HistoryRecord {
     fn from(history: History) -> Self {
-        Self { applied: history.applied.into_iter().collect(), closed: history.closed.into_iter().collect() }
+        let History { applied, closed, versions } = history;
+        let (applied, closed) = (applied.into_iter().collect(), closed.into_iter().collect());
+        Self { applied, closed, versions: versions.into_iter().collect() }
     }
 }
 
@@ -106,14 +134,15 @@ mod tests {
     fn a_batch_is_open_then_applied_then_closed() {
         let mut history = History::default();
         assert_eq!(history.state_of(batch(20)), BatchState::Open);
-        history.apply(batch(20));
+        history.apply(batch(20), 7);
         assert_eq!(history.state_of(batch(20)), BatchState::Applied);
+        assert_eq!((history.version_of(batch(20)), history.version_of(batch(25))), (Some(7), None));
         assert_eq!(history.state_of(batch(25)), BatchState::Overlapping);
         assert_eq!(history.state_of(BatchId { epoch: 3, ..batch(20) }), BatchState::Open);
         history.close(batch(20).dataset_epoch(), 0..40);
         assert_eq!(history.state_of(batch(20)), BatchState::Closed);
         assert_eq!(history.state_of(batch(0)), BatchState::Closed);
-        assert!(history.applied.is_empty());
+        assert!(history.applied.is_empty() && history.versions.is_empty());
     }
 
     #[test]
@@ -124,7 +153,7 @@ mod tests {
         history.close(batch(0).dataset_epoch(), 10..30);
         assert_eq!(history, closed);
         history.reopen(batch(20));
-        history.apply(batch(20));
+        history.apply(batch(20), 1);
         assert_eq!(history.state_of(batch(20)), BatchState::Applied);
         history.close(batch(0).dataset_epoch(), 0..40);
         assert_eq!(history, closed);
@@ -135,14 +164,31 @@ mod tests {
         let mut history = History::default();
         history.close(batch(0).dataset_epoch(), 0..40);
         let closed = history.clone();
-        history.apply(batch(20));
+        history.apply(batch(20), 1);
         assert_eq!(history, closed);
+    }
+
+    #[test]
+    fn the_versions_of_a_client_that_closes_nothing_are_bounded() {
+        let mut history = History::default();
+        for number in 0..MOST_VERSIONS as u64 + 1 {
+            history.apply(batch(number * 10), number + 1);
+        }
+        assert_eq!(history.versions.len(), MOST_VERSIONS);
+        assert_eq!((history.version_of(batch(0)), history.version_of(batch(10))), (None, Some(2)));
+        assert_eq!(history.state_of(batch(0)), BatchState::Applied);
+    }
+
+    #[test]
+    fn a_history_without_versions_can_be_read() {
+        let history: History = serde_json::from_str(r#"{"applied":[],"closed":[]}"#).unwrap();
+        assert_eq!(history, History::default());
     }
 
     #[test]
     fn a_history_round_trips_through_json() {
         let mut history = History::default();
-        history.apply(batch(20));
+        history.apply(batch(20), 1);
         history.close(batch(0).dataset_epoch(), 0..10);
         let text = serde_json::to_string(&history).unwrap();
         assert_eq!(serde_json::from_str::<History>(&text).unwrap(), history);

@@ -83,7 +83,9 @@ impl Partition {
         let version = self.version;
         Ok(match self.buffer(batch, push)? {
             BufferOutcome::Waiting => PartOutcome::Applied { version },
-            BufferOutcome::AlreadyWaiting | BufferOutcome::AlreadyApplied => PartOutcome::AlreadyApplied { version },
+            BufferOutcome::AlreadyWaiting | BufferOutcome::AlreadyApplied => {
+                PartOutcome::AlreadyApplied { version: Some(version) }
+            }
             BufferOutcome::Closed => PartOutcome::Closed,
         })
     }
@@ -139,7 +141,7 @@ impl Partition {
         }
         for batch in batches {
             self.buffered.remove(batch);
-            self.history.apply(*batch);
+            self.history.apply(*batch, self.version);
         }
         Ok(CommitOutcome::Applied { version: self.version })
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use flexor_model::Spans;
+
 use super::{PartOutcome, Partition, PartitionError, PushOptions};
 use crate::buckets::Buckets;
 use crate::dense::Slice;
@@ -9,7 +11,6 @@ use crate::layout::{Layout, TableId};
 use crate::optimizer::Step;
 use crate::push::{CheckedPush, SliceGradient};
 use crate::snapshot::Snapshots;
-use crate::spans::Spans;
 use crate::table::{RowMarks, RowMut, RowNumber, Table};
 
 /// Buffers that are reused by every push.
@@ -58,7 +59,7 @@ impl Partition {
         }
         self.apply_slices(push.slices(self.id), step);
         if let Some(batch) = push.batch {
-            self.history.apply(batch);
+            self.history.apply(batch, self.version);
         }
         Ok(PartOutcome::Applied { version: self.version })
     }

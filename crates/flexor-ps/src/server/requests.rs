@@ -291,7 +291,7 @@ impl Server {
                         (wire::pushed_part::Outcome::Applied, version)
                     }
                     Ok(PartOutcome::AlreadyApplied { version }) => {
-                        (wire::pushed_part::Outcome::AlreadyApplied, version)
+                        (wire::pushed_part::Outcome::AlreadyApplied, version.unwrap_or(0))
                     }
                     Ok(PartOutcome::Closed) => (wire::pushed_part::Outcome::BatchClosed, 0),
                     Err(PartitionError::NotHere(_)) => {

@@ -12,3 +12,4 @@ mod push_pull;
 mod requests;
 mod simulation;
 mod snapshots;
+mod unknown_outcomes;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use flexor_ps::client::AcknowledgedVersions;
 use flexor_ps::dial::{DialEndpoint, is_final};
 use flexor_wire::Token;
 use flexor_wire::master::v1 as wire;
@@ -10,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
+use super::unconfirmed_versions::UnconfirmedVersions;
 use super::{LedgerError, WorkerName};
 
 /// The id of the `Resume` request.
@@ -33,6 +35,8 @@ pub(super) struct Session {
     leased: Vec<wire::LeasedBatches>,
     /// Acknowledged batches, each with the LSN that must be durable before it need not be repeated.
     acknowledged: VecDeque<(u64, wire::LeasedBatches)>,
+    /// The versions of their updates.
+    versions: UnconfirmedVersions,
 }
 
 impl Session {
@@ -42,8 +46,9 @@ impl Session {
         worker: WorkerName,
         requests: mpsc::Receiver<PendingRequest>,
     ) -> Self {
-        let (leased, acknowledged) = (Vec::new(), VecDeque::new());
-        Self { master, token, worker, requests, open: BTreeMap::new(), last: RESUME_ID, leased, acknowledged }
+        let (leased, acknowledged, versions) = (Vec::new(), VecDeque::new(), UnconfirmedVersions::default());
+        let open = BTreeMap::new();
+        Self { master, token, worker, requests, open, last: RESUME_ID, leased, acknowledged, versions }
     }
 
     /// Runs until the client is dropped.
@@ -124,6 +129,7 @@ impl Session {
         while self.acknowledged.front().is_some_and(|(lsn, _)| *lsn <= reply.durable_lsn) {
             self.acknowledged.pop_front();
         }
+        self.versions.durable(reply.durable_lsn);
         let Some(result) = reply.result else { return };
         if reply.id == RESUME_ID {
             if let wire::reply::Result::Void(void) = result {
@@ -138,11 +144,13 @@ impl Session {
                 self.leased =
                     std::mem::take(&mut self.leased).into_iter().flat_map(|held| without(held, *released)).collect();
             }
-            (wire::request::Op::Acknowledge(wire::AcknowledgeBatches { done: Some(done), .. }), answered) => {
+            (wire::request::Op::Acknowledge(acknowledge), answered) => {
+                let done = acknowledge.done.unwrap_or_default();
                 self.leased =
-                    std::mem::take(&mut self.leased).into_iter().flat_map(|held| without(held, *done)).collect();
+                    std::mem::take(&mut self.leased).into_iter().flat_map(|held| without(held, done)).collect();
                 if let wire::reply::Result::Accounted(accounted) = answered {
-                    self.acknowledged.push_back((accounted.lsn, *done));
+                    self.acknowledged.push_back((accounted.lsn, done));
+                    self.versions.add(accounted.lsn, &AcknowledgedVersions::from_wire(&acknowledge.versions));
                 }
             }
             _ => {}
@@ -153,7 +161,7 @@ impl Session {
 
     fn resume(&self) -> wire::Resume {
         let acknowledged = self.acknowledged.iter().map(|(_, held)| *held).collect();
-        wire::Resume { holds: self.leased.clone(), acknowledged }
+        wire::Resume { holds: self.leased.clone(), acknowledged, versions: self.versions.all().to_wire() }
     }
 
     fn request(&self, id: u64, op: wire::request::Op) -> wire::Request {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flexor_ps::client::{Client, Gradients as Pushed};
+use flexor_ps::client::{AcknowledgedVersions, Client, Gradients as Pushed};
 use flexor_ps::layout::TableId;
 use flexor_wire::master::v1 as wire;
 use tokio::sync::Semaphore;
@@ -54,12 +54,12 @@ impl Learner<'_> {
         };
         if let Some(last) = last {
             // The acknowledgements must be durable before the worker ends.
-            self.ledger.acknowledge(last, true).await?;
+            self.ledger.acknowledge(last, &AcknowledgedVersions::default(), true).await?;
         }
         if let Some(report) = self.progress.take_remaining() {
             self.report_progress(&report, on_event).await?;
         }
-        self.ledger.report(progress_reporter::final_report(&self.outcome, self.pusher.acknowledged())).await?;
+        self.ledger.report(progress_reporter::final_report(&self.outcome)).await?;
         Ok(prefetcher)
     }
 
@@ -69,15 +69,14 @@ impl Learner<'_> {
         on_event: &mut impl FnMut(TrainingEvent<'_>),
     ) -> Result<(), TrainingError> {
         on_event(TrainingEvent::Progress(report));
-        self.ledger
-            .report(progress_reporter::progress_report(report, &self.outcome, self.pusher.acknowledged()))
-            .await?;
+        self.ledger.report(progress_reporter::progress_report(report, &self.outcome)).await?;
         Ok(())
     }
 
     /// Acknowledges a batch, and counts its records unless another worker had acknowledged it.
     async fn acknowledge(&mut self, held: wire::LeasedBatches) -> Result<(), TrainingError> {
-        let records = self.ledger.acknowledge(held, false).await?;
+        let versions = self.pusher.take_acknowledged();
+        let records = self.ledger.acknowledge(held, &versions, false).await?;
         self.outcome.records += records;
         self.outcome.damaged += held.skipped_records.min(records);
         Ok(())

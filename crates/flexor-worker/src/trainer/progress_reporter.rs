@@ -1,17 +1,12 @@
 //! The reports that a worker sends to its master once a second: progress, and the outcome of its pushes. They are for
 //! people; nothing is decided by them.
 
-use flexor_ps::client::AcknowledgedVersions;
 use flexor_wire::master::v1 as wire;
 
 use super::{ProgressReport, TestResult, TrainingOutcome};
 
 /// The report during training.
-pub(super) fn progress_report(
-    report: &ProgressReport,
-    outcome: &TrainingOutcome,
-    acknowledged: &AcknowledgedVersions,
-) -> wire::Metrics {
+pub(super) fn progress_report(report: &ProgressReport, outcome: &TrainingOutcome) -> wire::Metrics {
     let some = [("loss", report.loss), ("auc", report.auc), ("accuracy", report.accuracy)];
     let all = [
         ("step", report.steps as f64),
@@ -19,12 +14,12 @@ pub(super) fn progress_report(
         ("measured_records", report.measured as f64),
     ];
     let values = values(some).chain(named(all)).collect();
-    wire::Metrics { values, updates: Some(updates(outcome, acknowledged)), at_once: false }
+    wire::Metrics { values, updates: Some(updates(outcome)), at_once: false }
 }
 
 /// The report after the last batch.
-pub(super) fn final_report(outcome: &TrainingOutcome, acknowledged: &AcknowledgedVersions) -> wire::Metrics {
-    wire::Metrics { updates: Some(updates(outcome, acknowledged)), at_once: true, ..wire::Metrics::default() }
+pub(super) fn final_report(outcome: &TrainingOutcome) -> wire::Metrics {
+    wire::Metrics { updates: Some(updates(outcome)), at_once: true, ..wire::Metrics::default() }
 }
 
 /// The scores on the test data.
@@ -33,13 +28,8 @@ pub(super) fn test_report(test: &TestResult) -> wire::Metrics {
     wire::Metrics { values: values(some).collect(), updates: None, at_once: true }
 }
 
-fn updates(outcome: &TrainingOutcome, acknowledged: &AcknowledgedVersions) -> wire::WorkerUpdates {
-    let acknowledged = acknowledged.iter().map(|(partition, generation, version)| wire::AcknowledgedVersion {
-        partition: partition.number(),
-        generation,
-        version,
-    });
-    wire::WorkerUpdates { repeats: outcome.applied_before, acknowledged: acknowledged.collect() }
+fn updates(outcome: &TrainingOutcome) -> wire::WorkerUpdates {
+    wire::WorkerUpdates { repeats: outcome.applied_before }
 }
 
 /// The known values.

@@ -64,6 +64,14 @@ impl Scenario {
 }
 
 #[tokio::test]
+async fn an_unknown_state_of_the_node_is_refused() {
+    let mut scenario = Scenario::begin(world(MemberState::Outside, 5));
+    let unknown = Answer::World(wire::World { state: 99, ..wire::World::default() });
+    let effect = scenario.answer(0, unknown);
+    assert!(matches!(&effect, ReplyEffect::SessionRefused(cause) if cause.ends_with("unknown: 99")), "{effect:?}");
+}
+
+#[tokio::test]
 async fn reports_are_sent_in_order_before_the_desired_membership() {
     let mut scenario = Scenario::begin(world(MemberState::Outside, 5));
     scenario.outbox.set_desired(NEXT);

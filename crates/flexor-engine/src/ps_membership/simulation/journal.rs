@@ -110,7 +110,7 @@ fn durable(members: &PsMembership) -> impl PartialEq + fmt::Debug + '_ {
         epoch_floor,
         restorations,
         lost,
-        persisted_acknowledged,
+        versions,
         registered: _,
         desired: _,
         transfers: _,
@@ -119,12 +119,11 @@ fn durable(members: &PsMembership) -> impl PartialEq + fmt::Debug + '_ {
         checkpoint_attempt: _,
         checkpoint_failure: _,
         has_checkpoint_listing: _,
-        versions: _,
         orphaned_at: _,
         restart_grace_until: _,
         last_joined_at: _,
         clock: _,
     } = members;
     let epochs = (rewind_epoch, epoch_floor);
-    (model, map, checkpoints, last_checkpoint_number, epochs, restorations, lost, persisted_acknowledged)
+    (model, map, checkpoints, last_checkpoint_number, epochs, restorations, lost, versions)
 }

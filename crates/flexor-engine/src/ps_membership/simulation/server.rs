@@ -1,5 +1,7 @@
 //! Simulated servers and clients.
 
+use flexor_model::Spans;
+
 use super::*;
 
 /// A replica of a partition.
@@ -98,11 +100,7 @@ impl Simulation {
                 members.discard_damaged_checkpoint(id, number, &partitions, "gone", now, facts);
             });
         }
-        self.report(id, |members, _, facts| {
-            for (partition, generation, version) in started {
-                members.record_generation_start(partition, generation, version, facts);
-            }
-        });
+        self.report(id, |members, _, facts| members.record_generation_starts(started, facts));
     }
 
     /// A random sync order of a server.
@@ -297,11 +295,15 @@ impl Simulation {
             replica.applied.push(push);
         }
         self.pushes = self.pushes.max(push);
-        let version = replica.applied.len() as u64;
+        // The position of the push: its version, or its step in synchronous training.
+        let version = replica.applied.iter().position(|applied| *applied == push).map_or(0, |at| at as u64 + 1);
+        let version = Spans::from(vec![(version, version + 1)]);
         let is_acknowledged = self.replicate(id, partition);
         if is_acknowledged {
             self.acknowledged.entry(partition).or_default().insert((generation, push));
-            self.act(|members, _, _, facts| members.record_acknowledged(partition, generation.number, version, facts));
+            self.act(|members, _, _, facts| {
+                members.record_acknowledged([(partition, generation.number, version)], facts);
+            });
         }
         is_acknowledged
     }

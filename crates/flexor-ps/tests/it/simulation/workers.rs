@@ -1,6 +1,6 @@
 //! Simulated workers: lease, pull, push and acknowledge batch after batch, with gradients that are easy to check.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +9,7 @@ use flexor_master::job::Job;
 use flexor_model::Reason;
 use flexor_ps::batch::BatchId;
 use flexor_ps::client::{Client, Gradients, PullFor, PullOutcome};
-use flexor_ps::placement::PartitionId;
 use flexor_ps::push::NonFinite;
-use flexor_wire::master::v1 as wire;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -33,8 +31,6 @@ pub(crate) struct PushLog {
     pub(crate) begun: BTreeSet<(u32, u64)>,
     /// Batches that a server rejected as closed.
     pub(crate) batch_closed: BTreeSet<(u32, u64)>,
-    /// The latest acknowledged version by partition and generation.
-    pub(crate) acknowledged: BTreeMap<(PartitionId, u64), u64>,
 }
 
 #[derive(Clone)]
@@ -82,7 +78,7 @@ impl Worker {
                 let _ = job.data().release(&self.id, (lease.grant, lease.batches), true).await;
                 continue;
             };
-            if self.acknowledge(&lease).await
+            if self.acknowledge(client, &lease).await
                 && let Some((step, steps)) = step.zip(self.steps.as_ref())
             {
                 let before = &steps[step as usize];
@@ -95,7 +91,6 @@ impl Worker {
                     lease.batches
                 );
             }
-            self.report(client).await;
         }
     }
 
@@ -143,42 +138,22 @@ impl Worker {
         if outcome.batch_closed > 0 {
             pushed.batch_closed.insert(batch);
         }
-        for (partition, generation, version) in client.acknowledged().iter() {
-            let known = pushed.acknowledged.entry((partition, generation)).or_default();
-            *known = version.max(*known);
-        }
         Some((step, values))
     }
 
     /// Acknowledges a lease and retries until the master answers. Returns whether the acknowledgement counts: a void
     /// lease was given to another worker.
-    async fn acknowledge(&mut self, lease: &Lease) -> bool {
+    async fn acknowledge(&mut self, client: &mut Client, lease: &Lease) -> bool {
+        let versions = client.take_acknowledged().to_wire();
         loop {
             let job = running(&mut self.job).await;
-            match job.data().acknowledge(&self.id, (lease.grant, lease.batches), true).await {
+            match job.acknowledge(&self.id, (lease.grant, lease.batches), &versions, true).await {
                 Ok((records, _)) => return records > 0,
                 Err(cause) if cause.reason == Reason::LeaseVoid => return false,
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
     }
-
-    async fn report(&mut self, client: &Client) {
-        let job = running(&mut self.job).await;
-        let acknowledged = client.acknowledged().iter().map(|(id, generation, version)| ((id, generation), version));
-        // A failed report is repeated with the next one.
-        let _ = job.servers().record_updates(&self.id, &worker_updates(acknowledged));
-    }
-}
-
-/// The report of acknowledged versions to the master.
-pub(crate) fn worker_updates(acknowledged: impl Iterator<Item = ((PartitionId, u64), u64)>) -> wire::WorkerUpdates {
-    let one = |((partition, generation), version): ((PartitionId, u64), u64)| wire::AcknowledgedVersion {
-        partition: partition.number(),
-        generation,
-        version,
-    };
-    wire::WorkerUpdates { repeats: 0, acknowledged: acknowledged.map(one).collect() }
 }
 
 /// Pulls values; `None` if they belong to a step that is never committed.
