@@ -7,6 +7,7 @@
 mod tests;
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -14,11 +15,11 @@ use std::time::Duration;
 
 use flexor_engine::Cause;
 use flexor_engine::controller::{self, Action, Event, ObservedJob};
-use flexor_model::{Reason, UnixTime};
+use flexor_model::{Rank, Reason, RoleName, UnixTime};
 use futures::FutureExt;
 use futures::future::join_all;
 
-use crate::pacing::{self, CreationEvents, Pacer, Pacing, Step};
+use crate::pacing::{self, CreatedPod, CreationEvents, Pacer, Pacing, Step};
 
 /// A job that still changes after so many passes waits for the next change.
 const MOST_PASSES: usize = 100;
@@ -43,9 +44,14 @@ pub trait Executor: Sync {
     /// Records an event. Events are best effort: a lost one never keeps an action back.
     fn record(&self, job: &Self::JobKey, event: Event);
 
-    /// What an error means for people.
-    fn reason_of(_error: &Self::Error) -> Reason {
-        Reason::CreateRefused
+    /// Whether the creation of a pod was refused, although executing it did not fail: it is tried again later.
+    fn is_refused(&self, _job: &Self::JobKey, _pod: &str) -> bool {
+        false
+    }
+
+    /// What an error means for people. None: it is no news, since it passes by itself.
+    fn reason_of(_error: &Self::Error) -> Option<Reason> {
+        Some(Reason::CreateRefused)
     }
 
     /// A pass has executed something.
@@ -59,11 +65,16 @@ pub struct JobDriver {
     pacer: Pacer,
     /// The last error, which is recorded once.
     last_error: Option<String>,
+    /// Losses that were not recorded yet.
+    losses: Losses,
 }
+
+/// Losses of pods whose slots are about to be filled again, by slot, with the time of each.
+type Losses = BTreeMap<(RoleName, Rank), (Event, UnixTime)>;
 
 impl JobDriver {
     pub fn new(pacing: Pacing) -> Self {
-        Self { pacing, pacer: Pacer::new(pacing), last_error: None }
+        Self { pacing, pacer: Pacer::new(pacing), last_error: None, losses: Losses::new() }
     }
 
     /// Reconciles a job until it is settled or has to wait. Returns when to reconcile again if nothing changes before.
@@ -78,13 +89,22 @@ impl JobDriver {
         actions_left: &mut usize,
     ) -> Option<UnixTime> {
         let settled = AssertUnwindSafe(self.reconcile_until_settled(executor, job, actions_left)).catch_unwind().await;
-        settled.unwrap_or_else(|panic| {
+        let requeue_at = settled.unwrap_or_else(|panic| {
             // Half a decision may be in it.
             self.pacer = Pacer::new(self.pacing);
             let message = format!("a defect of Flexor, not of the job: {}; please report it", panic_message(&*panic));
             self.record_once(executor, job, Reason::ReconcileFailed, message);
             Some(executor.now() + RETRY_AFTER_PANIC)
-        })
+        });
+        earlier(requeue_at, self.record_losses(executor, job))
+    }
+
+    /// Records the losses that have waited long enough for a replacement. Returns when the next one has.
+    fn record_losses<E: Executor>(&mut self, executor: &E, job: &E::JobKey) -> Option<UnixTime> {
+        let (now, wait) = (executor.now(), self.pacing.merge_losses_within);
+        let due = self.losses.extract_if(.., |_, (_, at)| *at + wait <= now);
+        due.for_each(|(_, (event, _))| executor.record(job, event));
+        self.losses.values().map(|(_, at)| *at + wait).min()
     }
 
     async fn reconcile_until_settled<E: Executor>(
@@ -104,11 +124,14 @@ impl JobDriver {
                 self.last_error = None;
                 break;
             }
-            let executed = execute(executor, job, paced.steps, actions_left).await;
+            let losses = (!self.pacing.merge_losses_within.is_zero()).then_some(&mut self.losses);
+            let executed = execute(executor, job, paced.steps, losses, actions_left).await;
             executor.pass_finished(job);
             if let Err(error) = executed {
                 let message = format!("{error}; what was decided is tried again every second");
-                self.record_once(executor, job, E::reason_of(&error), message);
+                if let Some(reason) = E::reason_of(&error) {
+                    self.record_once(executor, job, reason, message);
+                }
                 return earlier(requeue_at, Some(executor.now() + RETRY_AFTER));
             }
             if *actions_left == 0 {
@@ -141,23 +164,38 @@ async fn execute<E: Executor>(
     executor: &E,
     job: &E::JobKey,
     steps: Vec<Step>,
+    mut losses: Option<&mut Losses>,
     actions_left: &mut usize,
 ) -> Result<(), E::Error> {
     for Step { mut actions, creation_events } in steps {
         actions.truncate(*actions_left);
         *actions_left -= actions.len();
-        let executed = join_all(actions.into_iter().map(|action| execute_one(executor, job, action, creation_events)));
+        for action in &mut actions {
+            let Action::RecordLoss { event, role, rank } = action else { continue };
+            match &mut losses {
+                Some(losses) => _ = losses.insert((role.clone(), *rank), (event.clone(), executor.now())),
+                None => *action = Action::Record(event.clone()),
+            }
+        }
+        let executed = join_all(actions.into_iter().map(|action| execute_one(executor, job, action)));
         let mut created = Vec::new();
         let mut failure = None;
         for result in executed.await {
             match result {
-                Ok(pod) => created.extend(pod),
+                Ok(Some((slot, name, cause))) => {
+                    let loss = losses.as_mut().and_then(|losses| losses.remove(&slot)).map(|(event, _)| event.cause);
+                    created.push(CreatedPod { name, cause, loss });
+                }
+                Ok(None) => {}
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        if let Some(event) = pacing::creation_event(&created) {
-            executor.record(job, event);
-        }
+        let per_event = match creation_events {
+            CreationEvents::PerPod => 1,
+            CreationEvents::PerBatch => created.len().max(1),
+        };
+        let events = created.chunks(per_event).filter_map(pacing::creation_event);
+        events.for_each(|event| executor.record(job, event));
         if let Some(error) = failure {
             return Err(error);
         }
@@ -165,24 +203,24 @@ async fn execute<E: Executor>(
     Ok(())
 }
 
-/// Executes an action. Returns the pod that it created, if that has no event of its own.
+/// Executes an action. Returns the pod that it created: its slot, its name, and why.
 async fn execute_one<E: Executor>(
     executor: &E,
     job: &E::JobKey,
     action: Action,
-    creation_events: CreationEvents,
-) -> Result<Option<(String, Cause)>, E::Error> {
+) -> Result<Option<((RoleName, Rank), String, Cause)>, E::Error> {
     match action {
         Action::Record(event) => executor.record(job, event),
+        // It is recorded with its replacement, or later.
+        Action::RecordLoss { .. } => {}
         Action::CreatePod(desired) => {
-            let (pod, cause) = (desired.name.clone(), desired.cause.clone());
+            let (slot, pod, cause) =
+                ((desired.role.clone(), desired.rank), desired.name.clone(), desired.cause.clone());
             executor.execute(job, Action::CreatePod(desired)).await?;
-            match creation_events {
-                CreationEvents::PerPod => executor.record(job, Event { pod: Some(pod), cause }),
-                CreationEvents::PerBatch => return Ok(Some((pod, cause))),
-            }
+            return Ok((!executor.is_refused(job, &pod)).then_some((slot, pod, cause)));
         }
         Action::SetStatus(_)
+        | Action::NoteStatus(_)
         | Action::SetPlanStatus { .. }
         | Action::DeletePod { .. }
         | Action::CreateService(_)

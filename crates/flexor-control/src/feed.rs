@@ -73,26 +73,31 @@ async fn run_stream(
     let (sender, receiver) = mpsc::channel(4);
     let (channel, request) =
         upstream.connect(ReceiverStream::new(receiver)).await.map_err(|error| error.to_string())?;
+    let send = async |observed: wire::Observed| sender.send(observed).await.map_err(|error| error.to_string());
     // A new stream begins with everything.
-    observed.mark_changed();
     let first = observed.borrow_and_update().clone();
-    sender.send(first).await.map_err(|error| error.to_string())?;
+    send(first).await?;
     let proposals = ControlClient::new(channel).feed(request).await.map_err(|status| status.to_string())?;
     reconnect.established();
     let mut proposals = proposals.into_inner();
+    let mut received_reports = 0;
     loop {
         tokio::select! {
             proposal = proposals.message() => {
-                match proposal.map_err(|status| status.to_string())? {
-                    Some(proposal) => on_message(FeedMessage::Proposal(proposal)),
-                    None => return Ok(()),
+                let Some(proposal) = proposal.map_err(|status| status.to_string())? else { return Ok(()) };
+                let reports = proposal.reports;
+                on_message(FeedMessage::Proposal(proposal));
+                if reports <= received_reports {
+                    continue;
                 }
+                received_reports = reports;
             }
-            changed = observed.changed() => {
-                changed.map_err(|error| error.to_string())?;
-                let next = observed.borrow_and_update().clone();
-                sender.send(next).await.map_err(|error| error.to_string())?;
-            }
+            changed = observed.changed() => changed.map_err(|error| error.to_string())?,
         }
+        let next = observed.borrow_and_update().clone();
+        send(wire::Observed { received_reports, ..next }).await?;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,7 @@ pub fn observed_by_master(job: &Job, status: &JobStatus, pods: &[ObservedPod]) -
         workers: workers.pods.iter().cloned().chain(chiefs.pods).collect(),
         pods: workers.pods,
         servers: servers.pods,
+        ..wire::Observed::default()
     }
 }
 

@@ -2,18 +2,18 @@
 //!
 //! It stands between the decision and the executor, and protects an API server from large jobs: status writes of one job
 //! are limited, pods are created in batches that grow, and a large batch gets one event. Pure: `now` is an argument. It
-//! drops no action and changes no order; what it holds back is decided again later.
+//! drops no action; what it holds back is decided again later.
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZero;
 use std::time::Duration;
 
 use flexor_engine::Cause;
 use flexor_engine::controller::{Action, Event, Reconciliation};
-use flexor_model::{Reason, UnixTime};
+use flexor_model::{Rank, Reason, RoleName, UnixTime};
 
 /// The limits of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,9 @@ pub struct Pacing {
     pub largest_batch: NonZero<usize>,
     /// A pass that creates more pods than this records one event per batch instead of one per pod.
     pub most_pod_events: usize,
+    /// The event about a lost pod waits this long for the replacement, whose event then says both; zero: each has its
+    /// own.
+    pub merge_losses_within: Duration,
 }
 
 /// The pacing of one job, with the status writes that it remembers.
@@ -63,6 +66,7 @@ impl Pacing {
         status_writes_per_second: NonZero::new(5),
         largest_batch: NonZero::new(512).expect("512 is not 0"),
         most_pod_events: 50,
+        merge_losses_within: Duration::from_secs(3),
     };
 }
 
@@ -71,15 +75,15 @@ impl Pacer {
         Self { limits, writes: VecDeque::new() }
     }
 
-    /// The steps of a pass; none of them while its status write has to wait. What comes after a status write may depend
-    /// on it, so the write is held back only together with all other actions of the pass.
+    /// The steps of a pass. What comes after a status write may depend on it, so the write is held back together with the
+    /// other actions of the pass. Only pods that do not depend on it are created meanwhile.
     pub fn pace(&mut self, reconciliation: Reconciliation, now: UnixTime) -> Paced {
-        let Reconciliation { actions, requeue_at } = reconciliation;
+        let Reconciliation { actions, requeue_at, free_creates } = reconciliation;
         if actions.iter().any(|action| matches!(action, Action::SetStatus(_))) {
             let allowed_at = self.next_write(&actions);
             if allowed_at > now {
                 let requeue_at = Some(requeue_at.map_or(allowed_at, |at| at.min(allowed_at)));
-                return Paced { steps: Vec::new(), requeue_at };
+                return Paced { steps: self.batch(only_free(actions, &free_creates)), requeue_at };
             }
             self.note_write(now);
         }
@@ -90,7 +94,8 @@ impl Pacer {
     /// the second allows it. A write that only informs keeps the mean distance, so that it leaves room for the others.
     fn next_write(&self, actions: &[Action]) -> UnixTime {
         let Some(limit) = self.limits.status_writes_per_second else { return UnixTime::EPOCH };
-        let informs = |action: &Action| matches!(action, Action::SetStatus(_) | Action::Record(_));
+        let informs =
+            |action: &Action| matches!(action, Action::SetStatus(_) | Action::Record(_) | Action::RecordLoss { .. });
         let second_over = match self.writes.front() {
             Some(first) if self.writes.len() >= limit.get() as usize => *first + Duration::from_secs(1),
             Some(_) | None => UnixTime::EPOCH,
@@ -125,7 +130,7 @@ impl Pacer {
                     continue;
                 }
                 // An event between two pods of a batch does not end it.
-                (Action::Record(_), Some(batch)) if room > 0 => {
+                (Action::Record(_) | Action::RecordLoss { .. }, Some(batch)) if room > 0 => {
                     batch.actions.push(action);
                     continue;
                 }
@@ -141,13 +146,47 @@ impl Pacer {
     }
 }
 
+/// The creations of these pods, and the losses that they make good.
+fn only_free(actions: Vec<Action>, free: &BTreeSet<String>) -> Vec<Action> {
+    let is_free = |name: &String| free.contains(name);
+    let slots: BTreeSet<(RoleName, Rank)> = actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::CreatePod(pod) if is_free(&pod.name) => Some((pod.role.clone(), pod.rank)),
+            _ => None,
+        })
+        .collect();
+    let goes_on = |action: &Action| match action {
+        Action::CreatePod(pod) => is_free(&pod.name),
+        Action::RecordLoss { role, rank, .. } => slots.contains(&(role.clone(), *rank)),
+        _ => false,
+    };
+    actions.into_iter().filter(goes_on).collect()
+}
+
+/// A pod that was created, and the loss that it makes good.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CreatedPod {
+    pub(crate) name: String,
+    pub(crate) cause: Cause,
+    pub(crate) loss: Option<Cause>,
+}
+
 /// The event for pods of one batch that were created, in their order.
-pub(crate) fn creation_event(pods: &[(String, Cause)]) -> Option<Event> {
+pub(crate) fn creation_event(pods: &[CreatedPod]) -> Option<Event> {
     match pods {
         [] => None,
-        [(pod, cause)] => Some(Event { pod: Some(pod.clone()), cause: cause.clone() }),
-        [(first, _), .., (last, _)] => {
-            let message = format!("created {} pods: {first} … {last}", pods.len());
+        [CreatedPod { name, cause, loss }] => {
+            let message = loss.iter().fold(cause.message.clone(), |message, loss| format!("{message}: {loss}"));
+            Some(Event { pod: Some(name.clone()), cause: Cause::new(cause.reason, message) })
+        }
+        [first, .., last] => {
+            let created = format!("created {} pods: {} … {}", pods.len(), first.name, last.name);
+            let losses: Vec<&Cause> = pods.iter().filter_map(|pod| pod.loss.as_ref()).collect();
+            let message = match losses.first() {
+                Some(loss) => format!("{created}; {} in place of lost ones: {loss}", losses.len()),
+                None => created,
+            };
             Some(Event { pod: None, cause: Cause::new(Reason::PodWanted, message) })
         }
     }

@@ -98,7 +98,7 @@ mod tests {
     const NOW: UnixTime = UnixTime::from_secs(1000);
 
     fn proposal(kind: wire::proposal::Kind) -> wire::Proposal {
-        wire::Proposal { generation: 1, kind: Some(kind) }
+        wire::Proposal { generation: 1, kind: Some(kind), ..wire::Proposal::default() }
     }
 
     #[test]

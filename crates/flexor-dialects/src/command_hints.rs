@@ -13,6 +13,9 @@ pub(crate) enum Launcher {
     Any,
 }
 
+/// The rendezvous of DLRover's v0.1, as a shell or a kubelet expands it.
+const SIDECARS_OF_DLROVER: [&str; 3] = ["$RDZV_ENDPOINT:2222", "${RDZV_ENDPOINT}:2222", "$(RDZV_ENDPOINT):2222"];
+
 /// Warnings about one list of words, which may be a command line or a script given to a shell.
 pub(crate) fn look_at(words: &[&str], launcher: Launcher, field: &str) -> Vec<Finding> {
     // A script given to `sh -c` is one word with many in it.
@@ -44,6 +47,10 @@ fn hint(written: &str, value: &str, launcher: Launcher, field: String) -> Option
         return None;
     }
     let (consequence, help) = match name.as_str() {
+        "--rdzv-endpoint" if SIDECARS_OF_DLROVER.contains(&value) => (
+            "works only in a DLRover job on a cluster, where the pod's sidecar listens there",
+            "leave it out: Flexor sets PET_RDZV_ENDPOINT",
+        ),
         "--rdzv-endpoint" => {
             ("leads the workers past the rendezvous that Flexor sets", "leave it out: Flexor sets PET_RDZV_ENDPOINT")
         }
@@ -96,5 +103,19 @@ mod tests {
         assert_eq!(reasons(&["torchrun", "--max_restarts=3", "--rdzv-conf", "x=1"]), [Reason::CommandOverrides; 2]);
         assert_eq!(reasons(&["torchrun", "--nnodes=2", "--rdzv_id=5"]), [Reason::CommandOverrides; 2]);
         assert_eq!(reasons(&["torchrun", "--nnodes=1:$WORKER_NUM", "--nproc_per_node=1"]), []);
+    }
+
+    #[test]
+    fn the_sidecar_of_a_dlrover_job_is_no_way_past_the_rendezvous() {
+        let said = |endpoint: &str| {
+            let words = ["bash", "-c", &format!("torchrun --rdzv_endpoint={endpoint} train.py")];
+            look_at(&words, Launcher::Torchrun, "command").remove(0).message
+        };
+        for endpoint in ["$RDZV_ENDPOINT:2222", "\"${RDZV_ENDPOINT}:2222\"", "$(RDZV_ENDPOINT):2222"] {
+            assert!(said(endpoint).contains("works only in a DLRover job on a cluster"), "{endpoint}");
+        }
+        for endpoint in ["$RDZV_ENDPOINT:29500", "$HOST:2222", "10.0.0.1:2222"] {
+            assert!(said(endpoint).contains("leads the workers past the rendezvous"), "{endpoint}");
+        }
     }
 }

@@ -30,8 +30,18 @@ pub struct Dialect {
 
 /// The status of a dialect's plans, written and read.
 pub(crate) struct PlanStatusForm {
-    pub(crate) write: fn(&PlanStatus, UnixTime) -> Value,
+    pub(crate) write: fn(PlanStatusInput<'_>) -> Value,
     pub(crate) read: fn(&Value) -> PlanStatus,
+}
+
+/// What a plan's status is written from.
+#[derive(Debug, Clone, Copy)]
+pub struct PlanStatusInput<'a> {
+    /// What the controller has decided.
+    pub status: &'a PlanStatus,
+    pub created_at: UnixTime,
+    /// The generation of the manifest, where it has one.
+    pub generation: Option<i64>,
 }
 
 /// What a status says of the past: what its controller remembers, and the conditions that it wrote.
@@ -72,8 +82,8 @@ impl Dialect {
     }
 
     /// The status of a plan, as its kind has it; none in a dialect without plans.
-    pub fn plan_status(&self, status: &PlanStatus, created_at: UnixTime) -> Option<Value> {
-        self.plans.as_ref().map(|form| (form.write)(status, created_at))
+    pub fn plan_status(&self, input: PlanStatusInput<'_>) -> Option<Value> {
+        self.plans.as_ref().map(|form| (form.write)(input))
     }
 
     /// Reads back a status that [`plan_status`](Self::plan_status) wrote. A plan without one has not begun.

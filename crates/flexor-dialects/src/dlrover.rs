@@ -42,7 +42,7 @@ pub(crate) static DIALECT: Dialect = Dialect {
     event: events::in_own_words,
     conditions_pointer: "/status/conditions",
     plans: Some(PlanStatusForm {
-        write: |status, created_at| job_status::json(&status::plan_status(status, created_at)),
+        write: |input| job_status::json(&status::plan_status(input)),
         read: status::read_plan_status,
     }),
 };

@@ -174,6 +174,7 @@ pub(crate) fn stored_status(_: &mut SchemaGenerator) -> Schema {
         "required": ["version"],
         "properties": {
             "version": {"description": "The version of this form.", "type": "integer", "format": "int32"},
+            "controller": {"description": "The namespace of the operator that serves the job.", "type": "string"},
             "phase": {"type": "string"},
             "cause": open(),
             "createdAt": time(),

@@ -13,6 +13,10 @@ use crate::{
     schema,
 };
 
+/// The label, key and value, of every definition that is Flexor's. The originals' definitions have the same names and
+/// lack it. The key is Flexor's own, so that labels which an installation sets on all its objects leave it alone.
+pub const DEFINITION_LABEL: (&str, &str) = ("flexor.dev/definition", "true");
+
 /// One custom resource of one dialect.
 pub struct Kind {
     /// The dialect.
@@ -56,7 +60,10 @@ impl Kind {
 
     /// Its definition, as a cluster gets it.
     pub fn crd(&self) -> CustomResourceDefinition {
-        schema::without_nulls((self.derived)())
+        let mut crd = schema::without_nulls((self.derived)());
+        let (key, value) = DEFINITION_LABEL;
+        crd.metadata.labels.get_or_insert_default().insert(key.to_owned(), value.to_owned());
+        crd
     }
 
     /// What an object means that fits its schema and keeps its rules, as an API server has checked.

@@ -39,12 +39,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 pub use conditions::JobCondition;
 pub use crd_yaml::crd_yaml;
-pub use dialect::{Dialect, WrittenStatus, dialect};
+pub use dialect::{Dialect, PlanStatusInput, WrittenStatus, dialect};
 pub use events::{EventInput, EventText};
 pub use finding::{Finding, Position};
 pub use flexor_options::{CheckpointOptions, FlexorOptions};
 pub use job_status::{PodCounts, StatusInput, TargetStatus};
-pub use kind::{Kind, Reading};
+pub use kind::{DEFINITION_LABEL, Kind, Reading};
 pub use pod_template::{Container, EnvVar, PodSpec, PodTemplate};
 pub use suggest::closest;
 pub use wire_resources::{ResourceList, ResourceRequirements, WireQuantity};

@@ -1,8 +1,9 @@
 //! The variables that steer stock torchrun, for every dialect whose pods run it.
 //!
-//! torchrun reads `PET_*` where its command line says nothing, so the user's command is left alone.
+//! torchrun reads `PET_*` where its command line says nothing, so the user's command is left alone. The launchers of
+//! TorchElastic up to 0.2.0 read no variables. Jobs with an etcd of their own, which only those need, get arguments too.
 
-use flexor_model::{EnvRule, MOST_REPLICAS, PortName, ReplicaRange, RoleName};
+use flexor_model::{ArgRule, EnvRule, MOST_REPLICAS, PortName, ReplicaRange, RoleName};
 
 /// Settings of every torchrun that meets at a master.
 const FIXED: [(&str, &str); 4] = [
@@ -32,10 +33,7 @@ pub(crate) enum Rendezvous<'a> {
 
 /// The variables of a job with this range of nodes.
 pub(crate) fn of(nodes: ReplicaRange, rendezvous: Rendezvous<'_>) -> Vec<EnvRule> {
-    let least = nodes.min().max(1);
-    // An open range needs some maximum. No round waits for it: the master knows how many nodes are expected.
-    let most = nodes.max().unwrap_or(MOST_REPLICAS).max(least);
-    let mut env = vec![EnvRule::literal("PET_NNODES", format!("{least}:{most}"))];
+    let mut env = vec![EnvRule::literal("PET_NNODES", nnodes(nodes))];
     match rendezvous {
         Rendezvous::Master(role) => {
             // A master serves one job, and knows its run by the job's name.
@@ -52,6 +50,25 @@ pub(crate) fn of(nodes: ReplicaRange, rendezvous: Rendezvous<'_>) -> Vec<EnvRule
     env
 }
 
+/// The arguments that TorchElastic's controller puts before the user's, in its order.
+pub(crate) fn etcd_args(nodes: ReplicaRange, endpoint: &str) -> Vec<ArgRule> {
+    vec![
+        ArgRule::Literal("--rdzv_backend=etcd".to_owned()),
+        ArgRule::Literal(format!("--rdzv_endpoint={endpoint}")),
+        // The same id as in the variables, where the original has the job's name.
+        ArgRule::text("--rdzv_id={uid}"),
+        ArgRule::Literal(format!("--nnodes={}", nnodes(nodes))),
+    ]
+}
+
+/// `MIN:MAX`, as torchrun's `--nnodes` takes it.
+fn nnodes(nodes: ReplicaRange) -> String {
+    let least = nodes.min().max(1);
+    // An open range needs some maximum. No round waits for it: the master knows how many nodes are expected.
+    let most = nodes.max().unwrap_or(MOST_REPLICAS).max(least);
+    format!("{least}:{most}")
+}
+
 fn store_port() -> PortName {
     "store".parse().expect("store is the name of a port")
 }
@@ -66,6 +83,19 @@ mod tests {
         assert_eq!(first(ReplicaRange::exactly(0)), EnvRule::literal("PET_NNODES", "1:1"));
         assert_eq!(first(ReplicaRange::new(2, 4).unwrap()), EnvRule::literal("PET_NNODES", "2:4"));
         assert_eq!(first(ReplicaRange::at_least(2)), EnvRule::literal("PET_NNODES", "2:16384"));
+    }
+
+    #[test]
+    fn arguments_say_what_the_variables_say() {
+        let args = etcd_args(ReplicaRange::new(1, 2).unwrap(), "etcd-{0}:2379");
+        let literal = |text: &str| ArgRule::Literal(text.to_owned());
+        let expected = [
+            literal("--rdzv_backend=etcd"),
+            literal("--rdzv_endpoint=etcd-{0}:2379"),
+            ArgRule::text("--rdzv_id={uid}"),
+            literal("--nnodes=1:2"),
+        ];
+        assert_eq!(args, expected);
     }
 
     #[test]

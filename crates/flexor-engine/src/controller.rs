@@ -23,6 +23,8 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use flexor_model::{Reason, UnixTime};
 
 pub use action::{Action, DesiredPod, DesiredService, Event};
@@ -43,6 +45,8 @@ pub struct Reconciliation {
     pub actions: Vec<Action>,
     /// When to reconcile again if nothing changes before.
     pub requeue_at: Option<UnixTime>,
+    /// The pods among those to create that do not depend on the status that is written first.
+    pub free_creates: BTreeSet<String>,
 }
 
 /// Decides about a job.
@@ -81,15 +85,28 @@ struct Reconciler<'a> {
     status: JobStatus,
     actions: Vec<Action>,
     requeue_at: Option<UnixTime>,
-    /// A pod that the job lacks because its creation was refused.
+    /// A pod or service that the job lacks because its creation was refused.
     refused: Option<Cause>,
+    service_is_refused: bool,
+    /// The pods to create whose slots change in nothing that has to be written before.
+    free_creates: BTreeSet<String>,
 }
 
 impl<'a> Reconciler<'a> {
     fn new(observed: &'a ObservedJob<'a>, now: UnixTime) -> Self {
         let status = observed.status.clone();
         let pods = PodIndex::of(observed.pods);
-        Self { observed, pods, now, status, actions: Vec::new(), requeue_at: None, refused: None }
+        Self {
+            observed,
+            pods,
+            now,
+            status,
+            actions: Vec::new(),
+            requeue_at: None,
+            refused: None,
+            service_is_refused: false,
+            free_creates: BTreeSet::new(),
+        }
     }
 
     fn begin(&mut self) {
@@ -119,11 +136,36 @@ impl<'a> Reconciler<'a> {
 
     /// The status is written before anything else is done.
     fn finish(self) -> Reconciliation {
-        let mut actions = self.actions;
-        if self.status != *self.observed.status {
-            actions.insert(0, Action::SetStatus(Box::new(self.status)));
+        let before = self.observed.status;
+        let may_wait = self.status_may_wait();
+        let mut free_creates = self.free_creates;
+        if self.status.targets != before.targets || self.status.phase != before.phase {
+            free_creates.clear();
         }
-        Reconciliation { actions, requeue_at: self.requeue_at }
+        let mut actions = self.actions;
+        if self.status != *before {
+            let status = Box::new(self.status);
+            actions.insert(0, if may_wait { Action::NoteStatus(status) } else { Action::SetStatus(status) });
+        }
+        Reconciliation { actions, requeue_at: self.requeue_at, free_creates }
+    }
+
+    /// Whether the status differs only in slots, and there in nothing that must be written at once.
+    fn status_may_wait(&self) -> bool {
+        let mut noted = self.observed.status.clone();
+        for role in &self.observed.job.roles {
+            let (Some(old), Some(new)) = (noted.roles.get_mut(&role.name), self.status.roles.get(&role.name)) else {
+                continue;
+            };
+            for (rank, slot) in &new.slots {
+                if let Some(old) = old.slots.get_mut(rank)
+                    && slot.follows_from(old, role.naming.ids)
+                {
+                    old.clone_from(slot);
+                }
+            }
+        }
+        noted == self.status
     }
 }
 

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::Cause;
 use crate::controller::{ObservedPod, PodPhase};
 use crate::nodes::{ObservedExit, ProgramExit};
+use crate::render::SIDECAR;
 
 /// A main program that fails within this time after its sidecar was killed failed because of that.
 const SIDECAR_LOSS: Duration = Duration::from_secs(30);
@@ -35,6 +36,8 @@ pub struct PodStatus {
     pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    #[serde(rename = "podIP", skip_serializing_if = "Option::is_none")]
+    pub pod_ip: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -221,7 +224,8 @@ fn read_end(
             end.error = match (kind, &terminated.message) {
                 (Kind::Init, Some(message)) => Some(format!("init container {}: {message}", container.name)),
                 (Kind::Init, None) => Some(format!("init container {}", container.name)),
-                (Kind::Main, message) => message.clone(),
+                // The sidecar has read what the program left; the container's own message may be the end of its log.
+                (Kind::Main, message) => sidecar_message(status, terminated).or_else(|| message.clone()),
             };
         } else if let Some((waiting, _)) = container.state.waiting.as_ref().and_then(refusal) {
             end.container_reason.clone_from(&waiting.reason);
@@ -243,6 +247,13 @@ fn read_end(
         end.pod_reason.get_or_insert_with(|| "NodeLost".to_owned());
     }
     end
+}
+
+/// What the sidecar says of a main program that has failed.
+fn sidecar_message(status: &PodStatus, main: &Terminated) -> Option<String> {
+    let sidecar = status.init_container_statuses.iter().find(|container| container.name == SIDECAR)?;
+    let message = sidecar.state.terminated.as_ref()?.message.clone()?;
+    (main.exit_code != 0 && !message.is_empty()).then_some(message)
 }
 
 /// Whether the main program failed just after a sidecar was killed, through which it reaches the rest of the job.

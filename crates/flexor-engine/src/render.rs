@@ -8,14 +8,17 @@
 //! [`DesiredService`](crate::controller::DesiredService). The renderer writes no status.
 
 mod addresses;
+mod arguments;
 mod environment;
 mod flexor_containers;
 mod resources;
 mod service;
+mod sidecar_address;
 #[cfg(test)]
 mod tests;
 mod tf_config;
 mod tolerations;
+mod volumes;
 
 use flexor_model::{DnsLabel, Job, JobUid, Program, Role, RolePriority};
 use serde_json::{Map, Value, json};
@@ -37,6 +40,9 @@ pub const RELAUNCHES_LABEL: &str = "flexor.dev/relaunches";
 /// their restarts from 0, as on Kubernetes: it is another pod.
 pub const REPLACED_ANNOTATION: &str = "flexor.dev/replaced";
 
+/// The container that kubectl means where none is named.
+const DEFAULT_CONTAINER_ANNOTATION: &str = "kubectl.kubernetes.io/default-container";
+
 /// What a pod is rendered with besides the role and the desired pod.
 pub struct RenderContext<'a> {
     pub job: &'a Job,
@@ -47,10 +53,20 @@ pub struct RenderContext<'a> {
     pub addresses: &'a dyn Addresses,
     /// The master's state directory.
     pub master_state: &'a str,
-    /// The file in which a container leaves why it failed, by the container's name.
+    /// The file in which a container leaves why it failed, by the container's name. A sidecar on a cluster reads other
+    /// files.
     pub error_file: &'a dyn Fn(&str) -> String,
-    /// The file with the job's token, in every container that has one.
-    pub token_file: Option<&'a str>,
+    /// Where containers find the job's token, if it has one.
+    pub token: Option<TokenPlace>,
+}
+
+/// Where containers find the job's token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenPlace {
+    /// A file of this machine.
+    File(String),
+    /// A Secret in the job's namespace, which is mounted.
+    Secret(String),
 }
 
 /// The object that owns the pods: they are removed with it.
@@ -127,12 +143,34 @@ fn labels(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Map
     of_job.chain(of_template(role, "labels")).chain(of_dialect).chain(own).collect()
 }
 
+/// The Secret with a job's token.
+pub fn token_secret(context: &RenderContext<'_>, name: &str, token: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name,
+            "namespace": context.namespace,
+            "labels": { JOB_UID_LABEL: context.uid.to_string() },
+            "ownerReferences": [owner_reference(context.owner)],
+        },
+        "immutable": true,
+        "stringData": { volumes::TOKEN_KEY: token },
+    })
+}
+
 /// Annotations of the job and of the template, whose own win.
 fn annotations(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Map<String, Value> {
     let of_job = context.job.annotations.iter().map(|(key, value)| (key.clone(), value.clone().into()));
     let replaced =
         (desired.relaunches > 0).then(|| (REPLACED_ANNOTATION.to_owned(), Value::from(desired.relaunches.to_string())));
-    of_job.chain(of_template(role, "annotations")).chain(replaced).collect()
+    let is_on_cluster = matches!(context.flexor, FlexorProgram::Image(_));
+    // kubectl names the containers that it might have meant, unless it is said which one people mean.
+    let containers =
+        ["initContainers", "containers"].map(|list| role.template.json()["spec"][list].as_array().map_or(0, Vec::len));
+    let default = (is_on_cluster && (role.has_sidecar() || containers.iter().sum::<usize>() > 1))
+        .then(|| (DEFAULT_CONTAINER_ANNOTATION.to_owned(), Value::from(role.template.main().name())));
+    default.into_iter().chain(of_job).chain(of_template(role, "annotations")).chain(replaced).collect()
 }
 
 fn of_template(role: &Role, field: &str) -> impl Iterator<Item = (String, Value)> {
@@ -149,8 +187,9 @@ fn spec(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Value
     }
     if let FlexorProgram::Image(_) = context.flexor {
         tolerations::add(&mut spec);
+        flexor_containers::prepare_pod(role, &mut spec);
     }
-    let of_every_container = environment::of_every_container(context);
+    let of_every_container = environment::of_every_container(context, role);
     for container in list_mut(&mut spec, "initContainers") {
         environment::add(container, of_every_container(container));
     }
@@ -170,18 +209,23 @@ fn spec(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Value
                 | Program::FlexorOther => {}
             }
             variables.extend(environment::of_role(context, role, desired));
+            arguments::prepend(container, arguments::of_role(context, role, desired));
             resources::plan(container, desired);
             declare_ports(context, role, container);
+            if let FlexorProgram::Image(_) = context.flexor {
+                flexor_containers::report_last_output(container);
+            }
         }
         environment::add(container, variables);
     }
     if role.has_sidecar() {
-        let sidecar = flexor_containers::sidecar(context);
+        let sidecar = flexor_containers::sidecar(context, role, desired);
         match &mut spec["initContainers"] {
             Value::Array(others) => others.insert(0, sidecar),
             nothing => *nothing = json!([sidecar]),
         }
     }
+    volumes::add(context, role, &mut spec);
     spec
 }
 

@@ -40,9 +40,9 @@ pub fn clock_from_now() -> Clock {
     Arc::new(move || start.elapsed())
 }
 
-/// A port and the service behind it.
+/// One port or several, and the service behind them.
 pub struct Server<S> {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     hub: Arc<Hub<S>>,
 }
 
@@ -51,7 +51,14 @@ impl<S: Service> Server<S> {
     /// connections.
     pub fn new(listener: TcpListener, service: Arc<Mutex<S>>, clock: Clock, limits: Limits) -> io::Result<Server<S>> {
         flexor_listen::prepare(&listener)?;
-        Ok(Server { listener, hub: Arc::new(Hub::new(service, clock, limits)) })
+        Ok(Server { listeners: vec![listener], hub: Arc::new(Hub::new(service, clock, limits)) })
+    }
+
+    /// Serves the clients of another listener too.
+    pub fn also_at(mut self, listener: TcpListener) -> io::Result<Server<S>> {
+        flexor_listen::prepare(&listener)?;
+        self.listeners.push(listener);
+        Ok(self)
     }
 
     /// A handle to the service for other tasks of the process.
@@ -63,7 +70,7 @@ impl<S: Service> Server<S> {
     pub async fn run(self) {
         let _ending = self.hub.close_all_when_dropped();
         tokio::select! {
-            () = accept::accept(&self.listener, &self.hub) => {}
+            () = accept::accept_all(&self.listeners, &self.hub) => {}
             () = timers::tick_when_due(&self.hub) => {}
             () = timers::close_late_connections(&self.hub) => {}
         }

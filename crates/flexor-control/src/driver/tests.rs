@@ -31,6 +31,8 @@ struct State {
     passes: usize,
     /// Observing the job hits a defect.
     panics: bool,
+    /// How much time has passed.
+    later: Duration,
 }
 
 impl FakeWorld {
@@ -69,7 +71,7 @@ impl Executor for FakeWorld {
     type Error = String;
 
     fn now(&self) -> UnixTime {
-        START
+        START + self.state.lock().unwrap().later
     }
 
     fn observe<T>(&self, (): &(), view: impl FnOnce(&ObservedJob<'_>) -> T) -> Option<T> {
@@ -99,7 +101,7 @@ impl Executor for FakeWorld {
         let mut state = self.state.lock().unwrap();
         state.executed += 1;
         match action {
-            Action::SetStatus(status) => state.status = *status,
+            Action::SetStatus(status) | Action::NoteStatus(status) => state.status = *status,
             Action::CreatePod(desired) if state.refused.contains(&desired.name) => {
                 return Err(format!("pods \"{}\" is forbidden: exceeded quota", desired.name));
             }
@@ -192,6 +194,36 @@ async fn a_large_job_has_one_event_per_batch() {
     let created = world.messages(Reason::PodWanted);
     assert!(created.len() < 12, "{created:?}");
     assert!(created.iter().any(|message| message.starts_with("created 64 pods: a-edljob-worker-")), "{created:?}");
+}
+
+#[tokio::test]
+async fn a_lost_pod_and_its_replacement_are_one_event_unless_each_is_to_have_its_own() {
+    let separate = Pacing { merge_losses_within: Duration::ZERO, ..UNLIMITED };
+    for (pacing, lost) in [(UNLIMITED, 0), (separate, 1)] {
+        let world = FakeWorld::new(2);
+        let mut driver = JobDriver::new(pacing);
+        driver.run(&world, &(), &mut usize::MAX.clone()).await;
+        world.state.lock().unwrap().pods.remove("a-edljob-worker-1");
+        driver.run(&world, &(), &mut usize::MAX.clone()).await;
+        assert_eq!(world.workers(), 2);
+        assert_eq!(world.messages(Reason::PodDeleted).len(), lost);
+        let created = world.messages(Reason::PodWanted).pop().unwrap();
+        assert!(created.starts_with("its slot is filled again (1 restart)"), "{created}");
+        assert_eq!(created.contains(": PodDeleted: pod 1 of worker is gone without a trace"), lost == 0, "{created}");
+    }
+}
+
+#[tokio::test]
+async fn a_loss_whose_replacement_does_not_come_has_its_own_event() {
+    let world = FakeWorld::new(2);
+    let mut driver = JobDriver::new(UNLIMITED);
+    driver.run(&world, &(), &mut usize::MAX.clone()).await;
+    world.state.lock().unwrap().pods.get_mut("a-edljob-worker-1").unwrap().deleting = true;
+    let due = driver.run(&world, &(), &mut usize::MAX.clone()).await;
+    assert_eq!((due, world.messages(Reason::PodDeleted).len()), (Some(START + UNLIMITED.merge_losses_within), 0));
+    world.state.lock().unwrap().later = UNLIMITED.merge_losses_within;
+    driver.run(&world, &(), &mut usize::MAX.clone()).await;
+    assert_eq!(world.messages(Reason::PodDeleted).len(), 1);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flexor_engine::controller::DesiredPod;
 use flexor_model::{NodeId, Rank, Resources};
@@ -32,7 +32,7 @@ fn record() -> Action {
 }
 
 fn pass(actions: Vec<Action>) -> Reconciliation {
-    Reconciliation { actions, requeue_at: None }
+    Reconciliation { actions, requeue_at: None, free_creates: BTreeSet::new() }
 }
 
 fn millis(millis: u64) -> UnixTime {
@@ -74,14 +74,44 @@ fn only_a_large_pass_has_one_event_per_batch() {
 
 #[test]
 fn the_event_of_a_batch_names_its_first_and_its_last_pod() {
-    let pods = |range: std::ops::Range<u32>| -> Vec<(String, Cause)> {
-        range.map(|id| (format!("a-{id}"), Cause::new(Reason::PodWanted, "a test wants it"))).collect()
+    let pods = |range: std::ops::Range<u32>| -> Vec<CreatedPod> {
+        range
+            .map(|id| CreatedPod {
+                name: format!("a-{id}"),
+                cause: Cause::new(Reason::PodWanted, "a test wants it"),
+                loss: None,
+            })
+            .collect()
     };
     let event = creation_event(&pods(0..128)).unwrap();
     assert_eq!((event.pod, event.cause.message.as_str()), (None, "created 128 pods: a-0 … a-127"));
     let event = creation_event(&pods(7..8)).unwrap();
     assert_eq!((event.pod.as_deref(), event.cause.message.as_str()), (Some("a-7"), "a test wants it"));
     assert_eq!(creation_event(&[]), None);
+    let mut lost = pods(0..3);
+    lost[1].loss = Some(Cause::new(Reason::Evicted, "low on disk"));
+    assert_eq!(creation_event(&lost[1..2]).unwrap().cause.message, "a test wants it: Evicted: low on disk");
+    let event = creation_event(&lost).unwrap();
+    assert_eq!(event.cause.message, "created 3 pods: a-0 … a-2; 1 in place of lost ones: Evicted: low on disk");
+}
+
+#[test]
+fn pods_that_need_no_prior_write_are_created_while_the_write_waits() {
+    let loss = |rank: u32| {
+        let event = Event { pod: None, cause: Cause::new(Reason::PodDeleted, "gone") };
+        Action::RecordLoss { event, role: "worker".parse().unwrap(), rank: Rank(rank) }
+    };
+    let free = Reconciliation {
+        free_creates: ["a-1".to_owned()].into(),
+        ..pass(vec![set_status(), loss(0), create(0), loss(1), create(1), record()])
+    };
+    let mut pacer = Pacer::new(Pacing::CLUSTER);
+    for at in 0..5 {
+        assert_eq!(pacer.pace(free.clone(), millis(at)).steps.len(), 5, "the write need not wait");
+    }
+    let paced = pacer.pace(free, millis(5));
+    let actions: Vec<Action> = paced.steps.into_iter().flat_map(|step| step.actions).collect();
+    assert_eq!((actions, paced.requeue_at), (vec![loss(1), create(1)], Some(millis(1000))));
 }
 
 #[test]

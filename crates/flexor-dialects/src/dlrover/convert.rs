@@ -145,6 +145,7 @@ impl Conversion<'_> {
             } else {
                 naming::environment(self.strategy, Some(size.allowed()).filter(|_| kind == RoleKind::Worker))
             },
+            leading_args: Vec::new(),
         })
     }
 

@@ -30,6 +30,11 @@ use crate::{
     status = "ElasticJobStatus",
     derive = "PartialEq",
     doc = "An elastic training job, as DLRover's users write it.",
+    scale(
+        spec_replicas_path = ".spec.replicaSpecs.worker.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.labelSelector"
+    ),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')")
@@ -183,6 +188,12 @@ pub struct ElasticJobStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "stored_status")]
     pub flexor: Option<StoredStatus>,
+    /// How many pods of workers wait or run; the chief is one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// The labels that select the pods of the workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<String>,
     /// Conditions and counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<JobStatus>,

@@ -1,7 +1,8 @@
 //! Names of pods and services, labels and variables, as DLRover's users know them.
 //!
 //! Names and the old labels are those of v0.1, which its tutorials show. Pods carry the labels of v0.2 and later too.
-//! Not carried over: the labels of rack groups, and v0.1's `RDZV_ENDPOINT`, which was the address of worker 0.
+//! v0.1's `RDZV_ENDPOINT` was the address of worker 0; here it is the pod's own sidecar. Not carried over: the labels of
+//! rack groups.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,8 @@ use crate::torchrun_env::{self, Rendezvous};
 pub(super) const MASTER: &str = "dlrover-master";
 /// The port of TensorFlow's workers.
 const WORKER_PORT: u16 = 3333;
+/// The port of the rendezvous in manifests of v0.1: `--rdzv_endpoint=$RDZV_ENDPOINT:2222`.
+const RENDEZVOUS_PORT: u16 = 2222;
 
 pub(super) fn of(kind: RoleKind, strategy: Strategy, restart_count: u32) -> RoleNaming {
     let mut labels = labels();
@@ -94,6 +97,7 @@ pub(super) fn environment(strategy: Strategy, nodes: Option<ReplicaRange>) -> Ve
             if let Some(nodes) = nodes {
                 rules.extend([EnvRule::text("RANK", "{rank}"), EnvRule::text("WORLD_SIZE", "{replicas:worker}")]);
                 rules.extend(torchrun_env::of(nodes, Rendezvous::Master(master)));
+                rules.push(EnvRule::sidecar_host("RDZV_ENDPOINT", RENDEZVOUS_PORT));
             }
         }
         Strategy::ParameterServer => {

@@ -127,6 +127,9 @@ pub struct ScalePlanStatus {
     /// Created, Pending, Scaling, Succeeded or Failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
+    /// The generation of the manifest that this status speaks of. A later edit of a plan that is done has no effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// Why it is in this phase, in a word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use flexor_engine::Cause;
 use flexor_engine::controller::{PlanPhase, PlanStatus};
-use flexor_model::UnixTime;
+use flexor_model::{RoleKind, RoleName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::{ElasticJobStatus, JobStatus, ReplicaStatus, ScalePlanStatus};
 use crate::{
     conditions::{self, JobCondition},
+    dialect::PlanStatusInput,
     job_status::{StatusInput, int, time},
 };
 
@@ -44,6 +45,8 @@ pub fn status(input: &StatusInput<'_>) -> ElasticJobStatus {
         message: input.message(),
         targets: Some(input.targets()),
         flexor: input.stored(),
+        replicas: worker_pods(input),
+        label_selector: Some(worker_selector(input)),
         status: Some(JobStatus {
             conditions: conditions(input),
             replica_statuses,
@@ -54,17 +57,39 @@ pub fn status(input: &StatusInput<'_>) -> ElasticJobStatus {
     }
 }
 
+/// The roles that `worker.replicas` of a manifest counts: one worker of a parameter-server job is its chief.
+fn worker_roles<'a>(input: &'a StatusInput<'_>) -> impl Iterator<Item = &'a RoleName> {
+    let trains = |kind| matches!(kind, RoleKind::Chief | RoleKind::Worker);
+    input.job.roles.iter().filter(move |role| trains(role.kind)).map(|role| &role.name)
+}
+
+fn worker_pods(input: &StatusInput<'_>) -> Option<i32> {
+    let counts = worker_roles(input).filter_map(|role| input.pods.get(role));
+    int(counts.fold(0, |sum: u32, counts| sum.saturating_add(counts.pending).saturating_add(counts.active)))
+}
+
+fn worker_selector(input: &StatusInput<'_>) -> String {
+    let roles: Vec<String> = worker_roles(input).map(RoleName::lower).collect();
+    let of_job = format!("elasticjob-name={}", input.job.name);
+    match &roles[..] {
+        [role] => format!("{of_job},replica-type={role}"),
+        _ => format!("{of_job},replica-type in ({})", roles.join(",")),
+    }
+}
+
 /// The conditions of a job: Created, then one for each phase that it was in.
 pub fn conditions(input: &StatusInput<'_>) -> Vec<JobCondition> {
     input.phase_conditions(true, "Job", "ElasticJob")
 }
 
 /// The status of a plan.
-pub fn plan_status(status: &PlanStatus, created_at: UnixTime) -> ScalePlanStatus {
+pub fn plan_status(input: PlanStatusInput<'_>) -> ScalePlanStatus {
+    let PlanStatusInput { status, created_at, generation } = input;
     let cause = status.cause.as_ref();
     ScalePlanStatus {
         create_time: time(Some(created_at)),
         finish_time: time(status.finished_at),
+        observed_generation: generation,
         phase: Some(format!("{:?}", status.phase)),
         reason: cause.map(|cause| cause.reason.to_string()),
         message: cause.map(|cause| cause.message.clone()),

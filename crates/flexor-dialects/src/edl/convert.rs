@@ -90,6 +90,7 @@ fn role(spec: &TrainingJobSpec, kind: RoleKind, size: RoleSize, template: PodTem
         service: None,
         ports: naming::ports(spec),
         env,
+        leading_args: Vec::new(),
     }
 }
 

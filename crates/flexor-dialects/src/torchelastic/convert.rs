@@ -101,11 +101,20 @@ fn worker(spec: &ElasticJobSpec, findings: &mut Vec<Finding>) -> Result<Role, Fi
     };
     let path = "spec.replicaSpecs.Worker.template";
     let template = worker.template.read(path, MAIN_CONTAINER, Launcher::Torchrun, findings)?;
+    let program = program::of(&template);
+    let leading_args = match own_endpoint(spec) {
+        // Flexor's own launcher reads PET_*.
+        Some(endpoint) if program == Program::Foreign => {
+            findings.extend(warnings::of_leading_args(template.main(), path, template.main_index()));
+            torchrun_env::etcd_args(range, endpoint)
+        }
+        Some(_) | None => Vec::new(),
+    };
     Ok(Role {
         name: "Worker".parse().expect("Worker is the name of a role"),
         kind: RoleKind::Worker,
         size: RoleSize::manual(replicas, range).map_err(|error| broken(error.to_string()))?,
-        program: program::of(&template),
+        program,
         template,
         priority: RolePriority::FromTemplate,
         failures: FailureBudget::PerRole(failures),
@@ -114,6 +123,7 @@ fn worker(spec: &ElasticJobSpec, findings: &mut Vec<Finding>) -> Result<Role, Fi
         service: Some(naming::worker_service()),
         ports: Vec::new(),
         env: torchrun_env::of(range, rendezvous),
+        leading_args,
     })
 }
 
@@ -131,5 +141,6 @@ fn master_role() -> Role {
         service: Some(naming::master_service()),
         ports: master::ports(),
         env: Vec::new(),
+        leading_args: Vec::new(),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flexor_engine::controller::StoredStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{CustomResource, KubeSchema};
+use kube::{CustomResource, KubeSchema, core::Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,8 @@ use crate::{
         .message("metadata.name: must begin with a letter and hold only lower-case letters, digits and `-`, because pods and services are named after it"),
     validation = Rule::new("self.metadata.name.size() <= 50")
         .message("metadata.name: must have at most 50 characters, so that NAME-worker-12345 is no longer than 63"),
+    validation = fixed_at_start("minReplicas"),
+    validation = fixed_at_start("maxReplicas"),
 )]
 #[x_kube(
     validation = Rule::new("!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas")
@@ -95,6 +97,25 @@ pub struct ElasticJobSpec {
     /// Options of Flexor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flexor: Option<FlexorOptions>,
+}
+
+/// The rule that an end of the range stays as it is: master and workers are started with the range, and nothing tells
+/// them of another.
+fn fixed_at_start(field: &str) -> Rule {
+    let written = |object: &str| {
+        let replicas = format!("{object}.spec.replicaSpecs.Worker.replicas");
+        format!("(has({object}.spec.{field}) ? {object}.spec.{field} : has({replicas}) ? {replicas} : 1)")
+    };
+    let (now, before) = (written("self"), written("oldSelf"));
+    let can_change =
+        "!has(oldSelf.status) || !has(oldSelf.status.phase) || oldSelf.status.phase in ['Succeeded', 'Failed']";
+    Rule::new(format!("{can_change} || {now} == {before}"))
+        .message(
+            "cannot change before the job has ended, because its pods are started with it (where it is missing, \
+             replicaSpecs.Worker.replicas stands for it): delete the job and apply it again. Between minReplicas and \
+             maxReplicas, replicaSpecs.Worker.replicas may change at any time",
+        )
+        .field_path(format!(".spec.{field}"))
 }
 
 /// The roles; there is one.

@@ -74,6 +74,7 @@ fn describe(role: &Role, said: &mut String) {
             EnvValue::Address { role, port } => format!("{}=<{role}:{port}>", rule.name),
             EnvValue::PodField(field) => format!("{}=<{field}>", rule.name),
             EnvValue::TfConfig => format!("{}=<cluster>", rule.name),
+            EnvValue::SidecarHost { port } => format!("{}=<sidecar of :{port}>", rule.name),
         })
         .collect();
     for (what, words) in [("ports", ports), ("labels", labels), ("env", env)] {

@@ -13,4 +13,5 @@ mod random_specs;
 mod rendered_pods;
 mod round_trip;
 mod statuses;
+mod tutorial_files;
 mod warned_manifests;

@@ -77,7 +77,7 @@ fn pods(job: &Job) -> Vec<Value> {
         addresses: &addresses,
         master_state: "/var/lib/flexor",
         error_file: &|_| "/dev/termination-log".to_owned(),
-        token_file: None,
+        token: None,
     };
     let replicas: BTreeMap<RoleName, u32> =
         job.roles.iter().map(|role| (role.name.clone(), role.size.initial())).collect();

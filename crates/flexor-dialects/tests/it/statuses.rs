@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use flexor_dialects::{EventInput, JobCondition, PodCounts, StatusInput, dialect};
+use flexor_dialects::{EventInput, JobCondition, PlanStatusInput, PodCounts, StatusInput, crds, dialect};
 use flexor_engine::Cause;
-use flexor_engine::controller::{JobStatus, Phase, SetBy, Target};
+use flexor_engine::controller::{JobStatus, Phase, PlanPhase, PlanStatus, SetBy, Target};
 use flexor_model::{Job, Reason, Resources, RoleKind, RoleName, UnixTime};
 
 use crate::examples;
@@ -150,6 +150,45 @@ fn a_condition_says_since_when_a_job_runs_however_often_its_status_is_written() 
     let [running] = &first[..] else { panic!("{first:?}") };
     let shown = (running.type_.as_str(), running.reason.as_deref(), running.message.as_deref());
     assert_eq!(shown, ("Running", Some("ElasticJobRunning"), Some("ElasticJob imagenet is running.")));
+}
+
+#[test]
+fn kubectl_scale_finds_in_a_status_how_many_workers_there_are_and_which() {
+    for (name, count, selector) in [
+        // Its one worker is the chief.
+        ("deepctr-manual-scaling", 1, "elasticjob-name=deepctr-manual-scaling,replica-type in (chief,worker)"),
+        ("torch-mnist", 2, "elasticjob-name=torch-mnist,replica-type=worker"),
+        ("imagenet", 2, "group-name=elastic.pytorch.org,job-name=imagenet,replica-type=worker"),
+    ] {
+        let mut story = Story::of(name);
+        story.set_pods(|replicas| PodCounts { active: replicas, succeeded: 7, ..PodCounts::default() });
+        story.show("running");
+        let status: serde_json::Value = serde_json::from_str(story.shown.split_once('\n').unwrap().1).unwrap();
+        let of_job = |kind: &str| kind == "ElasticJob";
+        let mut definitions = crds().into_iter().filter(|(_, crd)| of_job(&crd.spec.names.kind));
+        let (_, crd) = definitions.find(|(dialect, _)| *dialect == story.job.dialect).unwrap();
+        let scale = crd.spec.versions[0].subresources.clone().unwrap().scale.unwrap();
+        let at = |path: &str| status.pointer(&path.trim_start_matches(".status").replace('.', "/")).cloned();
+        assert_eq!(at(&scale.status_replicas_path), Some(count.into()), "{name}");
+        assert_eq!(at(&scale.label_selector_path.unwrap()), Some(selector.into()), "{name}");
+    }
+}
+
+#[test]
+fn the_status_of_a_plan_says_of_which_generation_it_speaks() {
+    let dlrover = dialect("dlrover").unwrap();
+    let status = PlanStatus {
+        phase: PlanPhase::Failed,
+        cause: Some(Cause::new(Reason::PlanRefused, "9 replicas of worker are too many")),
+        finished_at: Some(UnixTime::from_secs(1_700_000_060)),
+    };
+    let written = |generation| {
+        let input = PlanStatusInput { status: &status, created_at: UnixTime::from_secs(1_700_000_000), generation };
+        dlrover.plan_status(input).unwrap()
+    };
+    assert_eq!(written(Some(3))["observedGeneration"], 3);
+    assert!(written(None).get("observedGeneration").is_none());
+    assert_eq!(dlrover.read_plan_status(&written(Some(3))), status);
 }
 
 #[test]

@@ -13,6 +13,10 @@ use crate::Cause;
 pub enum Action {
     /// Write the status of the job. Actions after it depend on it.
     SetStatus(Box<JobStatus>),
+    /// The status has changed so little that nothing depends on it: a process that dies before it is written notices the
+    /// same again. It is shown to the next pass, and written with the next [`SetStatus`](Self::SetStatus) or when there
+    /// is time.
+    NoteStatus(Box<JobStatus>),
     /// Write the status of a plan.
     SetPlanStatus {
         /// The plan's name.
@@ -42,6 +46,16 @@ pub enum Action {
     },
     /// Record an event for people.
     Record(Event),
+    /// Record that a pod was lost whose slot is filled again at once. The event about its replacement may say so
+    /// instead.
+    RecordLoss {
+        /// What happened.
+        event: Event,
+        /// The role of the slot.
+        role: RoleName,
+        /// The slot.
+        rank: Rank,
+    },
     /// Remove the job itself.
     DeleteJob {
         /// Why it goes.

@@ -52,9 +52,11 @@ pub struct ExecutorState {
     pub outstanding: BTreeSet<String>,
     /// Pods whose creation was refused, by name; one that was created since is not among them.
     pub refused: BTreeMap<String, RefusedCreate>,
+    /// The same of services.
+    pub refused_services: BTreeMap<String, RefusedCreate>,
 }
 
-/// A pod that could not be created.
+/// A pod or service that could not be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedCreate {
     /// What the API server answered.

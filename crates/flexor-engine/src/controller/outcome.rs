@@ -30,7 +30,7 @@ impl Reconciler<'_> {
         if self.status.phase != Phase::Running && (runs || self.status.started_at.is_some()) {
             self.enter(Phase::Running, running());
         }
-        self.show_refusal();
+        self.show_obstacle();
         if let Some((phase, cause)) = self.failure().map(|cause| (Phase::Failed, cause)).or_else(|| self.success()) {
             self.status.finished_at = Some(self.now);
             self.record(cause.clone());
@@ -38,21 +38,40 @@ impl Reconciler<'_> {
         }
     }
 
-    /// Says in the status what the job lacks, for as long as the creation of one of its pods is refused.
-    fn show_refusal(&mut self) {
-        let shown = |cause: &Option<Cause>| cause.as_ref().is_some_and(|cause| cause.reason == Reason::CreateRefused);
-        let was_shown = shown(&self.status.cause);
-        match self.refused.take() {
+    /// Says in the status what the job lacks, for as long as one of its pods cannot be created or started.
+    fn show_obstacle(&mut self) {
+        let is_obstacle = |cause: &Cause| {
+            matches!(cause.reason, Reason::CreateRefused | Reason::Unschedulable | Reason::MissingReference)
+        };
+        let shown = self.status.cause.as_ref().filter(|cause| is_obstacle(cause)).map(|cause| cause.reason);
+        match self.refused.take().or_else(|| self.waiting_pods()) {
             Some(cause) => {
-                if !was_shown {
+                if shown != Some(cause.reason) {
                     // The refused creation of another pod may end the pass, so the event comes first.
                     self.actions.insert(0, Action::Record(Event { pod: None, cause: cause.clone() }));
                 }
                 self.status.cause = Some(cause);
             }
-            None if was_shown => self.status.cause = (self.status.phase == Phase::Running).then(running),
+            None if shown.is_some() => self.status.cause = (self.status.phase == Phase::Running).then(running),
             None => {}
         }
+    }
+
+    /// What keeps pods from being started: the first of them, and how many others wait for the same reason.
+    fn waiting_pods(&self) -> Option<Cause> {
+        let waiting = || self.observed.pods.iter().filter(|pod| !pod.deleting && pod.pending.is_some());
+        let first = waiting().min_by_key(|pod| (&pod.role, pod.rank))?;
+        let cause = first.pending.as_ref()?;
+        let same = |pod: &&ObservedPod| pod.pending.as_ref().is_some_and(|other| other.reason == cause.reason);
+        let who = match waiting().filter(same).count() - 1 {
+            0 => format!("{} waits", first.name),
+            others => format!("{} and {others} more wait", first.name),
+        };
+        let advice = match cause.reason {
+            Reason::Unschedulable => "; free room, add a node, or let the job request less",
+            _ => "",
+        };
+        Some(Cause::new(cause.reason, format!("{who}: {}{advice}", cause.message.trim_end_matches('.'))))
     }
 
     pub(super) fn enter(&mut self, phase: Phase, cause: Cause) {

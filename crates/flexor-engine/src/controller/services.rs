@@ -23,7 +23,13 @@ impl Reconciler<'_> {
                 let selector = rule.selector.iter().filter_map(|key| Some((key.clone(), role.naming.labels.get(key)?)));
                 let selector: BTreeMap<String, String> =
                     selector.map(|(key, pattern)| (key, pattern.fill(&identity))).collect();
-                if !observed.services.contains(&name) {
+                let retry_at = observed.executor.refused_services.get(&name).map(|refused| {
+                    self.service_is_refused = true;
+                    self.show_refusal(&format!("service {name}"), refused)
+                });
+                if let Some(at) = retry_at.filter(|at| *at > self.now) {
+                    self.requeue(at);
+                } else if !observed.services.contains(&name) {
                     let role = role.name.clone();
                     self.act(Action::CreateService(DesiredService { name: name.clone(), role, selector }));
                 }

@@ -10,9 +10,12 @@ use flexor_model::{FailureBudget, IdRule, NodeId, Quantity, Rank, Reason, Resour
 
 use super::migration::Migration;
 use super::status::{Slot, SlotEnd};
-use super::{Action, DesiredPod, ObservedPod, PodPhase, Reconciler, counted};
+use super::{Action, DesiredPod, Event, ObservedPod, PodPhase, Reconciler, RefusedCreate, counted};
 use crate::Cause;
 use crate::nodes::{self, BackOff, Decision, Deletion, ExitKind, NodeHistory, ObservedExit, Outcome, Relaunch, Rules};
+
+/// A creation that is refused is tried again after this at the latest: nothing says when a quota is lifted.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Reconciler<'_> {
     /// Fills the slots of every role, in the order in which roles are started.
@@ -59,14 +62,14 @@ impl Reconciler<'_> {
             _ if slot.end.is_some() => {}
             Some(pod) if pod.has_ended() => self.after_end(role, &mut slot, pod),
             Some(pod) if pod.deleting => {
-                self.after_loss(role, &mut slot, Some(pod));
+                self.after_loss(role, rank, &mut slot, Some(pod));
                 self.force_overdue(pod);
             }
             // The settled pod was an earlier incarnation.
             Some(_) => (slot.seen, slot.settled) = (true, None),
             None => {
                 if slot.seen {
-                    self.after_loss(role, &mut slot, None);
+                    self.after_loss(role, rank, &mut slot, None);
                 }
                 let has_successor = self.pods.at(&role.name, rank).iter().any(|pod| pod.id == slot.id);
                 match self.run_is_over(role) {
@@ -94,7 +97,7 @@ impl Reconciler<'_> {
         // A server is needed as long as the job runs, so one that ends well is relaunched too.
         let is_server = matches!(role.kind, RoleKind::Master | RoleKind::ParameterServer);
         let exit = match exit.kind {
-            ExitKind::Succeeded if is_server => nodes::Exit { kind: ExitKind::Killed, detail: exit.detail },
+            ExitKind::Succeeded if is_server => nodes::Exit { kind: ExitKind::Killed, ..exit },
             _ => exit,
         };
         let ran = pod.finished_at.zip(pod.started_at).map_or(Duration::ZERO, |(end, start)| end.saturating_sub(start));
@@ -118,10 +121,17 @@ impl Reconciler<'_> {
             self.record_of(&pod.name, cause.clone());
             return slot.finish(SlotEnd { succeeded: true, fails_job: false, cause });
         }
-        self.record_of(&pod.name, decision.cause().clone());
+        let is_loss = |relaunch: &Relaunch| !relaunch.counted && relaunch.after.is_zero();
         match decision {
-            Decision::Relaunch(relaunch) => self.relaunch(role, slot, pod, &relaunch),
+            Decision::Relaunch(relaunch) => {
+                match is_loss(&relaunch) {
+                    true => self.record_loss(role, pod.rank, Some(&pod.name), relaunch.cause.clone()),
+                    false => self.record_of(&pod.name, relaunch.cause.clone()),
+                }
+                self.relaunch(role, slot, pod, &relaunch);
+            }
             Decision::Final(last) => {
+                self.record_of(&pod.name, last.cause.clone());
                 let (succeeded, fails_job) = (last.outcome == Outcome::Succeeded, last.outcome == Outcome::JobFailed);
                 slot.finish(SlotEnd { succeeded, fails_job, cause: last.cause });
             }
@@ -139,7 +149,7 @@ impl Reconciler<'_> {
     }
 
     /// A pod is terminating or gone. Unless its end was settled before, it was lost.
-    fn after_loss(&mut self, role: &Role, slot: &mut Slot, pod: Option<&ObservedPod>) {
+    fn after_loss(&mut self, role: &Role, rank: Rank, slot: &mut Slot, pod: Option<&ObservedPod>) {
         let is_settled = match pod {
             Some(pod) => slot.settled.as_deref() == Some(&*pod.uid),
             None => slot.settled.is_some(),
@@ -155,17 +165,23 @@ impl Reconciler<'_> {
             Some(pod) => {
                 slot.settled = Some(pod.uid.clone());
                 let exit = nodes::classify(&end_of(pod));
-                self.record_of(&pod.name, Cause::new(exit.kind.reason(), format!("{}; {again}", exit.detail)));
+                let cause = Cause::new(exit.kind.reason(), format!("{}; {again}", exit.detail));
+                self.record_loss(role, rank, Some(&pod.name), cause);
             }
             None => {
                 let gone = format!("pod {} of {} is gone without a trace; {again}", slot.id, role.name);
-                self.record(Cause::new(Reason::PodDeleted, gone));
+                self.record_loss(role, rank, None, Cause::new(Reason::PodDeleted, gone));
             }
         }
         slot.relaunches += 1;
         if role.naming.ids == IdRule::Increasing {
             self.replace(role, slot);
         }
+    }
+
+    fn record_loss(&mut self, role: &Role, rank: Rank, pod: Option<&str>, cause: Cause) {
+        let event = Event { pod: pod.map(str::to_owned), cause };
+        self.act(Action::RecordLoss { event, role: role.name.clone(), rank });
     }
 
     /// Why a pod of a role need not be replaced: the program has ended well in another, and the rendezvous is closed.
@@ -206,9 +222,14 @@ impl Reconciler<'_> {
     /// When a pod whose creation was refused is tried again; the job's status says what it lacks until then.
     pub(super) fn retry_at(&mut self, pod: &str) -> Option<UnixTime> {
         let refused = self.observed.executor.refused.get(pod)?;
-        let message = format!("{pod} cannot be created: {}", refused.message);
+        Some(self.show_refusal(pod, refused))
+    }
+
+    /// Has the job's status say that an object cannot be created. Returns when it is tried again.
+    pub(super) fn show_refusal(&mut self, object: &str, refused: &RefusedCreate) -> UnixTime {
+        let message = format!("{object} cannot be created: {}", refused.message);
         self.refused.get_or_insert(Cause::new(Reason::CreateRefused, message));
-        Some(refused.tried_at + BackOff::default().wait(refused.attempts))
+        refused.tried_at + BackOff { longest: LONGEST_PAUSE, ..BackOff::default() }.wait(refused.attempts)
     }
 
     /// Creates a pod with this id and these resources for a slot, unless that is under way. Returns the memory that it
@@ -230,8 +251,13 @@ impl Reconciler<'_> {
         let resources = self.planned(role, of_slot);
         let asked = self.memory_asked(role, of_slot);
         let memory = slot.grown_memory(asked);
-        if self.observed.executor.outstanding.contains(&name) {
+        // Pods connect to their job's services when they start.
+        if self.service_is_refused || self.observed.executor.outstanding.contains(&name) {
             return memory.or(asked);
+        }
+        let before = self.observed.status.roles.get(&role.name).and_then(|role| role.slots.get(&rank));
+        if id == slot.id && before.is_some_and(|before| slot.follows_from(before, role.naming.ids)) {
+            self.free_creates.insert(name.clone());
         }
         self.act(Action::CreatePod(Box::new(DesiredPod {
             name,

@@ -6,7 +6,7 @@ mod encoding;
 
 use std::collections::BTreeMap;
 
-use flexor_model::{NodeId, Quantity, Rank, Resources, RoleName, UnixTime};
+use flexor_model::{IdRule, NodeId, Quantity, Rank, Resources, RoleName, UnixTime};
 use serde::{Deserialize, Serialize};
 
 pub use self::encoding::{StatusError, StoredStatus};
@@ -186,6 +186,24 @@ impl Slot {
             not_before: None,
             end: None,
         }
+    }
+
+    /// Whether nothing is decided wrongly if the slot is taken for what it was `before`. Which pods were seen is seen
+    /// again. Where a replacement has the name of the pod that it replaces, it makes no difference either whether a loss
+    /// was noted before or after the replacement was created: losses cost nothing. An id, however, is written before a
+    /// pod has it, and so is whatever counts.
+    pub(super) fn follows_from(&self, before: &Self, ids: IdRule) -> bool {
+        let mut slot = before.clone();
+        slot.seen = self.seen;
+        if self.not_before.is_none() {
+            slot.not_before = None;
+        }
+        match ids {
+            IdRule::Rank => (slot.settled, slot.relaunches) = (self.settled.clone(), self.relaunches),
+            IdRule::Increasing if self.settled.is_none() => slot.settled = None,
+            IdRule::Increasing => {}
+        }
+        slot == *self
     }
 
     /// Ends the slot: no pod fills it again.

@@ -22,11 +22,12 @@ pub fn classify(observed: &ObservedExit) -> Exit {
             || kind == ExitKind::CannotRun;
     // The error of a preempted pod names the pod that needed the room.
     let is_explained = program_is_to_blame || kind == ExitKind::Preempted;
-    let detail = match &observed.error {
-        Some(error) if is_explained => format!("{what}; {}", first_words(error)),
-        Some(_) | None => what,
-    };
-    Exit { kind, detail }
+    match &observed.error {
+        Some(error) if is_explained => {
+            Exit { kind, detail: format!("{what}; {}", first_words(error)), has_root_cause: true }
+        }
+        Some(_) | None => Exit { kind, detail: what, has_root_cause: false },
+    }
 }
 
 /// The controller removed it.

@@ -84,6 +84,11 @@ pub fn decide(history: &NodeHistory, exit: &Exit, ran: Duration, rules: &Rules) 
                 0 => "no retries are allowed".to_owned(),
                 limit => format!("all retries are used up, {limit} of {limit}"),
             };
+            let why = match exit.kind {
+                ExitKind::OutOfMemory => format!("{why}; let it request more memory"),
+                ExitKind::ProgramError if !exit.has_root_cause => format!("{why}; its log says more"),
+                _ => why,
+            };
             failed_for_good(exit, rules, Reason::RetriesExhausted, &why)
         }
         Cost::FailNode => failed_for_good(exit, rules, exit.kind.reason(), "trying again would change nothing"),

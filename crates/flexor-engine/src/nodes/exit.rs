@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 pub struct Exit {
     /// What kind of exit it was.
     pub kind: ExitKind,
-    /// What was observed, and the root cause if the program left one.
+    /// What was observed, and the root cause if it is known.
     pub detail: String,
+    /// Whether `detail` has the root cause.
+    pub has_root_cause: bool,
 }
 
 /// What kind of exit it was.

@@ -79,6 +79,7 @@ fn role(kind: RoleKind) -> Role {
         service: None,
         ports: Vec::new(),
         env: Vec::new(),
+        leading_args: Vec::new(),
     }
 }
 
@@ -191,7 +192,7 @@ fn a_pod_that_ends_with_0_because_it_is_taken_away_has_not_succeeded() {
 fn exit_1_is_retried_to_the_limit() {
     let last = Story::of_worker().is_retried(3, &exit(1));
     assert_eq!((last.outcome, last.cause.reason), (Outcome::NodeFailed, Reason::RetriesExhausted));
-    assert_eq!(last.cause.message, "ProgramError: exit code 1; all retries are used up, 3 of 3");
+    assert_eq!(last.cause.message, "ProgramError: exit code 1; all retries are used up, 3 of 3; its log says more");
 }
 
 #[test]
@@ -345,6 +346,19 @@ fn the_root_cause_that_the_program_left_behind_is_told_on_one_short_line() {
     assert_eq!(classify(&evicted).to_string(), "Preempted: the cluster says Preempted; b is more important");
     let stale = classify(&ObservedExit { error: Some("an earlier failure".to_owned()), ..exit(0) });
     assert_eq!(stale.to_string(), "ProgramSucceeded: exit code 0");
+}
+
+#[test]
+fn only_a_failure_without_a_root_cause_points_to_the_log() {
+    let last = |error: Option<&str>, reason: Option<&str>| {
+        let (error, container_reason) = (error.map(str::to_owned), reason.map(str::to_owned));
+        Story::of_worker().is_retried(3, &ObservedExit { error, container_reason, ..exit(1) }).cause.message
+    };
+    let points_to_log = |message: &str| message.ends_with("; its log says more");
+    assert!(points_to_log(&last(None, None)));
+    assert!(points_to_log(&last(None, Some("Odd; very"))), "a word of the runtime is no root cause");
+    let known = last(Some("ValueError: no labels"), None);
+    assert_eq!(known, "ProgramError: exit code 1; ValueError: no labels; all retries are used up, 3 of 3");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use flexor_model::{EnvValue, PodIdentity, PortName, Program, Role, RoleName, env};
 use serde_json::{Value, json};
 
-use super::{RenderContext, tf_config};
+use super::{FlexorProgram, RenderContext, sidecar_address, tf_config, volumes};
 use crate::controller::DesiredPod;
 
 /// Where torch's `@record` leaves an exception.
@@ -16,11 +16,16 @@ const STORE_PORT: &str = "store";
 
 /// Makes the variables that every container of the job has: the pod's identity, the master's address, and the file for
 /// the container's error.
-pub(super) fn of_every_container<'a>(context: &'a RenderContext<'_>) -> impl Fn(&Value) -> Vec<Value> + 'a {
+pub(super) fn of_every_container<'a>(
+    context: &'a RenderContext<'_>,
+    role: &'a Role,
+) -> impl Fn(&Value) -> Vec<Value> + 'a {
     let identity = identity(context);
+    let sidecar_reads = matches!(context.flexor, FlexorProgram::Image(_)) && role.has_sidecar();
     move |container| {
         let name = container["name"].as_str().unwrap_or_default();
-        let error_file = variable(ERROR_FILE, (context.error_file)(name));
+        let error_file = if sidecar_reads { volumes::error_file(name) } else { (context.error_file)(name) };
+        let error_file = variable(ERROR_FILE, error_file);
         identity.iter().cloned().chain([error_file]).collect()
     }
 }
@@ -37,7 +42,8 @@ pub(super) fn identity(context: &RenderContext<'_>) -> Vec<Value> {
     ];
     let mut variables: Vec<Value> = fields.map(|(name, path)| from_field(name, path)).into();
     variables.extend(master(context).map(|address| variable(env::MASTER.name, address)));
-    variables.extend(context.token_file.map(|file| variable(env::TOKEN_FILE.name, file)));
+    let token = context.token.as_ref().map(volumes::token_file);
+    variables.extend(token.map(|file| variable(env::TOKEN_FILE.name, file)));
     variables
 }
 
@@ -49,7 +55,30 @@ pub(super) fn master(context: &RenderContext<'_>) -> Option<String> {
 
 /// The variables that the dialect gives to the main containers of a role.
 pub(super) fn of_role(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Vec<Value> {
-    let identity = PodIdentity {
+    let identity = pod_identity(context, role, desired);
+    let rendered = role.env.iter().filter_map(|rule| {
+        let name = rule.name.as_str();
+        Some(match &rule.value {
+            EnvValue::Literal(text) => variable(name, text.as_str()),
+            EnvValue::Text(pattern) => variable(name, pattern.fill(&identity)),
+            EnvValue::Address { role: target, port } => {
+                variable(name, address(context, role, desired, (target, port))?)
+            }
+            EnvValue::PodField(path) => from_field(name, path),
+            EnvValue::TfConfig => variable(name, tf_config::render(context, role, desired)?),
+            EnvValue::SidecarHost { .. } => variable(name, sidecar_host(context, role, desired)?),
+        })
+    });
+    rendered.collect()
+}
+
+/// What fills the gaps of the dialect's patterns.
+pub(super) fn pod_identity<'a>(
+    context: &'a RenderContext<'_>,
+    role: &'a Role,
+    desired: &'a DesiredPod,
+) -> PodIdentity<'a> {
+    PodIdentity {
         job: &context.job.name,
         namespace: context.namespace,
         uid: context.uid,
@@ -58,28 +87,35 @@ pub(super) fn of_role(context: &RenderContext<'_>, role: &Role, desired: &Desire
         rank: desired.rank,
         relaunches: desired.relaunches,
         replicas: &desired.replicas,
-    };
-    let rendered = role.env.iter().filter_map(|rule| {
-        let name = rule.name.as_str();
-        Some(match &rule.value {
-            EnvValue::Literal(text) => variable(name, text.as_str()),
-            EnvValue::Text(pattern) => variable(name, pattern.fill(&identity)),
-            EnvValue::Address { role: target, port } => variable(name, address(context, role, target, port)?),
-            EnvValue::PodField(path) => from_field(name, path),
-            EnvValue::TfConfig => variable(name, tf_config::render(context, role, desired)?),
-        })
-    });
-    rendered.collect()
+    }
+}
+
+/// The host of a pod's own sidecar, where it listens on ports that its dialect chooses.
+fn sidecar_host(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Option<String> {
+    match context.flexor {
+        FlexorProgram::Image(_) => host(&sidecar_address::of_pod(context, role, desired)?).map(str::to_owned),
+        FlexorProgram::Machine(_) => None,
+    }
+}
+
+/// The host in `HOST:PORT`.
+pub(super) fn host(address: &str) -> Option<&str> {
+    Some(address.rsplit_once(':')?.0)
 }
 
 /// Where a pod of `role` reaches a port of `target`.
-fn address(context: &RenderContext<'_>, role: &Role, target: &RoleName, port: &PortName) -> Option<String> {
+fn address(
+    context: &RenderContext<'_>,
+    role: &Role,
+    desired: &DesiredPod,
+    (target, port): (&RoleName, &PortName),
+) -> Option<String> {
     let target = context.job.roles.iter().find(|known| known.name == *target)?;
     if port.as_str() != STORE_PORT {
         return context.addresses.of_role(target, port);
     }
     if role.has_sidecar() {
-        return context.addresses.of_sidecar();
+        return sidecar_address::of_pod(context, role, desired);
     }
     // Flexor's own launcher joins the rendezvous through the master's API, not through its store.
     context.addresses.of_role(target, &GRPC_PORT.parse().ok()?)

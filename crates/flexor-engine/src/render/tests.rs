@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use flexor_model::{
-    Checkpoints, CriticalNodes, EndPolicy, EnvRule, EnvValue, FailureBudget, IdRule, NamedPort, NodeId, Pattern,
-    PodTemplate, PortName, PrioritySplit, Rank, Reason, Resources, RoleKind, RoleName, RoleNaming, RoleSize, Rounding,
-    ServiceRule, ServiceScope, Sizing, SplitOrder, Strategy,
+    ArgRule, Checkpoints, CriticalNodes, EndPolicy, EnvRule, EnvValue, FailureBudget, IdRule, NamedPort, NodeId,
+    Pattern, PodTemplate, PortName, PrioritySplit, Rank, Reason, Resources, RoleKind, RoleName, RoleNaming, RoleSize,
+    Rounding, ServiceRule, ServiceScope, Sizing, SplitOrder, Strategy,
 };
 
 use super::*;
@@ -31,6 +31,7 @@ fn role(name: &str, kind: RoleKind, program: Program, template: Value) -> Role {
         service: Some(service),
         ports: Vec::new(),
         env: Vec::new(),
+        leading_args: Vec::new(),
     }
 }
 
@@ -102,7 +103,7 @@ fn render_with(job: &Job, flexor: FlexorProgram<'_>, change: impl FnOnce(&mut De
         addresses: &addresses,
         master_state: "/state",
         error_file: &|container| format!("/errors/{container}"),
-        token_file: None,
+        token: None,
     };
     let role = job.roles.last().unwrap();
     let mut desired = desired(role);
@@ -307,6 +308,47 @@ fn a_foreign_program_meets_at_its_sidecar_which_comes_first() {
 }
 
 #[test]
+fn a_sidecar_of_a_cluster_listens_on_the_port_that_a_command_line_adds_to_its_host() {
+    let mut role = worker(container(json!({})));
+    role.env = vec![address("PET_RDZV_ENDPOINT", "master", "store"), EnvRule::sidecar_host("RDZV_ENDPOINT", 2222)];
+    let job = job(vec![master(), role.clone()]);
+    let pod = render(&job, |_| {});
+    assert_eq!(value(main_of(&pod), "RDZV_ENDPOINT").as_deref(), Some("127.0.0.1"));
+    let command = pod["spec"]["initContainers"][0]["command"].as_array().unwrap();
+    assert_eq!(command[4..], [json!("--listen=127.0.0.1:29400"), json!("--listen=127.0.0.1:2222")]);
+
+    let pod = render_with(&job, FlexorProgram::Machine("/bin/flexor"), |_| {});
+    assert!(env(main_of(&pod), "RDZV_ENDPOINT").is_empty(), "nothing serves port 2222 of a machine");
+    let command = pod["spec"]["initContainers"][0]["command"].as_array().unwrap();
+    assert_eq!(command.len(), 4, "it inherits its socket: {command:?}");
+
+    role.program = Program::FlexorLaunch;
+    let pod = render(&self::job(vec![master(), role]), |_| {});
+    assert!(env(main_of(&pod), "RDZV_ENDPOINT").is_empty(), "a pod without a sidecar");
+}
+
+#[test]
+fn leading_arguments_come_before_the_templates_in_the_main_container_alone() {
+    let args = |fields: Value| {
+        let mut template = container(fields);
+        let others = template["spec"]["containers"].as_array_mut().unwrap();
+        others.push(json!({ "name": "log", "args": ["tail"] }));
+        let mut role = worker(template);
+        let literal = ArgRule::Literal("--endpoint=$(HOME){rank}".to_owned());
+        role.leading_args = vec![literal, ArgRule::text("--id={uid}-{rank}")];
+        let pod = render(&job(vec![role]), |_| {});
+        assert_eq!(pod["spec"]["containers"][1]["args"], json!(["tail"]));
+        (main_of(&pod)["command"].clone(), main_of(&pod)["args"].clone())
+    };
+    let leading = ["--endpoint=$$(HOME){rank}", "--id=u-1-1"];
+    let behind = |own: &[&str]| json!([&leading, own].concat());
+    assert_eq!(args(json!({ "args": ["train.py"] })), (json!(["train"]), behind(&["train.py"])));
+    assert_eq!(args(json!({})), (json!(["train"]), behind(&[])));
+    let without = render(&job(vec![worker(container(json!({})))]), |_| {});
+    assert!(main_of(&without).get("args").is_none());
+}
+
+#[test]
 fn flexors_own_launcher_asks_the_master_and_needs_no_sidecar() {
     let mut role = worker(container(json!({ "command": ["flexor", "launch", "train.py"] })));
     (role.program, role.env) = (Program::FlexorLaunch, vec![address("PET_RDZV_ENDPOINT", "master", "store")]);
@@ -432,7 +474,7 @@ fn the_file_with_the_token_is_named_to_every_container() {
         addresses: &addresses,
         master_state: "/state",
         error_file: &|_| "/dev/termination-log".to_owned(),
-        token_file: Some("/token"),
+        token: Some(TokenPlace::File("/token".to_owned())),
     };
     let pod = pod(&context, &job.roles[0], &desired(&job.roles[0]));
     assert_eq!(value(main_of(&pod), "FLEXOR_TOKEN_FILE").as_deref(), Some("/token"));

@@ -24,8 +24,12 @@ use crate::readiness::readable;
 
 /// A disk takes every status write at once, and pods are created one after the other. Only the events of large jobs are
 /// merged.
-const PACING: Pacing =
-    Pacing { status_writes_per_second: None, largest_batch: NonZero::<usize>::MAX, ..Pacing::CLUSTER };
+const PACING: Pacing = Pacing {
+    status_writes_per_second: None,
+    largest_batch: NonZero::<usize>::MAX,
+    merge_losses_within: Duration::ZERO,
+    ..Pacing::CLUSTER
+};
 /// How often a supervisor is checked for its end when there are no more descriptors to wait on.
 const POLL_EVERY: Duration = Duration::from_millis(200);
 /// A pod that the system refused to start is tried again after this.

@@ -23,11 +23,11 @@ impl Executor for Cluster {
         now()
     }
 
-    fn reason_of(error: &io::Error) -> Reason {
-        match error.kind() {
+    fn reason_of(error: &io::Error) -> Option<Reason> {
+        Some(match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Reason::StateDirectoryFull,
             _ => Reason::CreateRefused,
-        }
+        })
     }
 
     fn observe<T>(&self, key: &JobKey, view: impl FnOnce(&ObservedJob<'_>) -> T) -> Option<T> {
@@ -70,12 +70,14 @@ impl Executor for Cluster {
                 state.record_event(key, Some(name), cause);
                 self.delete_pod(&mut state, &uid)?;
             }
-            Action::Record(event) => state.record_event(key, event.pod, event.cause),
+            Action::Record(event) | Action::RecordLoss { event, .. } => {
+                state.record_event(key, event.pod, event.cause);
+            }
             Action::DeleteJob { cause } => {
                 state.record_event(key, None, cause);
                 state.forget_job(key, state_dir)?;
             }
-            Action::SetStatus(status) => {
+            Action::SetStatus(status) | Action::NoteStatus(status) => {
                 let Some(record) = state.jobs.get_mut(key) else { return Ok(()) };
                 record.change(state_dir, |record| record.status = *status)?;
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 
-use flexor_engine::render::{self, Addresses, FlexorProgram, Owner, RenderContext, ServiceAddresses};
+use flexor_engine::render::{self, Addresses, FlexorProgram, Owner, RenderContext, ServiceAddresses, TokenPlace};
 use flexor_model::{PortName, Program, Rank, Role, RoleName};
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ impl Cluster {
             addresses: &MachineAddresses { state, meta, services, pods: OnceCell::new() },
             master_state: &options.state_dir.master(&uid).display().to_string(),
             error_file: &|container| folder.error_file(container).display().to_string(),
-            token_file: Some(&record.token_file(&options.state_dir).display().to_string()),
+            token: Some(TokenPlace::File(record.token_file(&options.state_dir).display().to_string())),
         };
         Ok(render::pod(&context, role, &meta.desired))
     }

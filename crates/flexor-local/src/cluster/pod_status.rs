@@ -47,7 +47,7 @@ impl PodRecord {
             init_container_statuses: containers(true),
             reason: reported.and_then(|status| status.reason.clone()),
             message: reported.and_then(|status| status.message.clone()),
-            conditions: Vec::new(),
+            ..PodStatus::default()
         };
         if let Some(pending) = &self.pending {
             self.add_pending_reason(&mut status, pending);

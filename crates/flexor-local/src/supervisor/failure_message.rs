@@ -6,11 +6,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use flexor_agent::processes::{FailureWatch, PrintedCause, PrintedFailure};
-use flexor_agent::workers::ErrorReport;
+use flexor_agent::workers::LeftError;
 use jiff::Timestamp;
 
-/// How much of an error file is read; tracebacks may be long.
-const ERROR: u64 = 64 << 10;
 /// How far from the end the last line may begin.
 const LINE: u64 = 2 << 10;
 /// Greater exit codes are those of signals.
@@ -35,13 +33,6 @@ pub(super) struct ContainerFailure {
     pub at: Option<Timestamp>,
 }
 
-/// What an error file tells.
-enum LeftError {
-    OfProgram(ContainerFailure),
-    /// The error of a launcher, which follows from the failure of its program if there was one.
-    OfLauncher(ContainerFailure),
-}
-
 impl ContainerOutput<'_> {
     /// Why the container failed: what its program says, before what a launcher around it says, before its last line.
     pub(super) fn failure(&self, exit_code: i32) -> Option<ContainerFailure> {
@@ -53,14 +44,13 @@ impl ContainerOutput<'_> {
         // A program that a signal ended printed its exceptions before, and handled them.
         let is_of_signal = exit_code > SIGNALS;
         let printed = printed.filter(|one| !is_of_signal || matches!(one.cause, PrintedCause::Worker { .. }));
-        let left = match left_error(&self.error_file) {
-            Some(LeftError::OfProgram(left)) => {
-                // A report has whole seconds.
-                return Some(ContainerFailure { at: printed.map(|printed| printed.at).or(left.at), ..left });
-            }
-            Some(LeftError::OfLauncher(left)) => Some(left),
-            None => None,
-        };
+        let left = LeftError::read(&self.error_file);
+        if let Some(left) = left.as_ref().filter(|left| !left.is_of_launcher) {
+            // A report has whole seconds.
+            let at = printed.map(|printed| printed.at).or(left.at);
+            return Some(ContainerFailure { message: left.message.clone(), at });
+        }
+        let left = left.map(|left| ContainerFailure { message: left.message, at: left.at });
         let of_launcher = || self.watch.of_launcher().filter(|_| !is_of_signal).map(ContainerFailure::from);
         let last_line = || Some(ContainerFailure { message: of_log(&self.log, self.log_start)?, at: None });
         printed.map(ContainerFailure::from).or(left).or_else(of_launcher).or_else(last_line)
@@ -71,18 +61,6 @@ impl From<PrintedFailure> for ContainerFailure {
     fn from(printed: PrintedFailure) -> Self {
         Self { message: printed.cause.summary(), at: Some(printed.at) }
     }
-}
-
-/// The text of an error file, or what PyTorch's `@record` or a launcher wrote there.
-fn left_error(path: &Path) -> Option<LeftError> {
-    let text = text(File::open(path).ok()?.take(ERROR))?;
-    Some(match ErrorReport::parse(text.as_bytes()) {
-        Some(report) => {
-            let failure = ContainerFailure { message: report.summary(), at: report.at };
-            if report.is_of_launcher() { LeftError::OfLauncher(failure) } else { LeftError::OfProgram(failure) }
-        }
-        None => LeftError::OfProgram(ContainerFailure { message: text, at: None }),
-    })
 }
 
 /// The last line of a log that was `start` bytes long when its program was started.

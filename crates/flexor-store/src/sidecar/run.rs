@@ -1,4 +1,4 @@
-//! The running sidecar: a [`Relay`] behind a port, and its link to the master.
+//! The running sidecar: a [`Relay`] behind its ports, and its link to the master.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -29,7 +29,7 @@ const FINISH_WITHIN: Duration = Duration::from_secs(1);
 /// usually have 1024.
 const MAX_CONNECTIONS: usize = 896;
 
-/// A sidecar with its port open.
+/// A sidecar with its ports open.
 pub struct Sidecar {
     server: Server<RelayService>,
     upstream: Upstream,
@@ -51,6 +51,11 @@ impl Sidecar {
         let limits = Limits { connections: MAX_CONNECTIONS, ..Limits::default() };
         let server = Server::new(listener, Arc::new(Mutex::new(post)), clock_from_now(), limits)?;
         Ok(Sidecar { server, upstream })
+    }
+
+    /// Serves the clients of another listener too, with the same keys.
+    pub fn also_at(self, listener: TcpListener) -> io::Result<Sidecar> {
+        Ok(Sidecar { server: self.server.also_at(listener)?, ..self })
     }
 
     /// Puts a prefix before every key, so that the clients of this sidecar have their own store within the master's.

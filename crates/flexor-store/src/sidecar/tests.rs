@@ -22,6 +22,8 @@ const SOON: Duration = Duration::from_secs(20);
 /// A running sidecar, which stops when it is dropped.
 struct Running {
     address: SocketAddr,
+    /// Its second port.
+    other_address: SocketAddr,
     stop: oneshot::Sender<()>,
     task: JoinHandle<SidecarEnd>,
 }
@@ -32,11 +34,13 @@ impl Running {
         let address = listener.local_addr().unwrap();
         let upstream = Upstream::new(&master.to_string(), token_file).unwrap();
         let pod = Pod { name: "worker-0".to_owned(), uid: "uid-0".to_owned() };
-        let sidecar = Sidecar::new(listener, pod, upstream).unwrap();
+        let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let other_address = other.local_addr().unwrap();
+        let sidecar = Sidecar::new(listener, pod, upstream).unwrap().also_at(other).unwrap();
         let (stop, stopped) = oneshot::channel();
         // Dropping the sender stops the sidecar too.
         let task = tokio::spawn(sidecar.run(async { _ = stopped.await }));
-        Running { address, stop, task }
+        Running { address, other_address, stop, task }
     }
 
     async fn end(self) -> SidecarEnd {

@@ -140,6 +140,7 @@ impl JobOptions {
             service: parts.names.service,
             ports: parts.names.ports,
             env: parts.names.env,
+            leading_args: Vec::new(),
         }
     }
 

@@ -45,6 +45,10 @@ pub(super) struct World<const LAGS: bool> {
     pub(super) refuses: Option<String>,
     /// What the executor remembers; lost when the controller is killed.
     pub(super) executor: ExecutorState,
+    /// The executor keeps a status that may wait to itself, until another is written or the controller is killed.
+    pub(super) defers: bool,
+    /// The status that was written, where `status` is one that waits.
+    written: Option<JobStatus>,
     /// What the controller sees in a world that lags.
     lag: Lag,
 }
@@ -84,6 +88,7 @@ fn role(kind: RoleKind, role: &str, size: RoleSize, ids: IdRule) -> Role {
         service: None,
         ports: Vec::new(),
         env: Vec::new(),
+        leading_args: Vec::new(),
     }
 }
 
@@ -129,6 +134,8 @@ impl<const LAGS: bool> World<LAGS> {
             killed_after: None,
             refuses: None,
             executor: ExecutorState::default(),
+            defers: false,
+            written: None,
             lag: Lag::default(),
         }
     }
@@ -220,6 +227,9 @@ impl<const LAGS: bool> World<LAGS> {
     /// Another process takes over. Its lists are incomplete at first, and then as fresh as they can be.
     fn restart(&mut self) {
         self.executor = ExecutorState::default();
+        if let Some(written) = self.written.take() {
+            self.status = written;
+        }
         let mut partial = View::of(self);
         partial.pods.truncate(partial.pods.len() / 2);
         partial.services.clear();
@@ -237,8 +247,13 @@ impl<const LAGS: bool> World<LAGS> {
                 if LAGS {
                     self.lag.write_status(view, &View::of(self))?;
                 }
-                self.status = *status;
+                (self.status, self.written) = (*status, None);
             }
+            Action::NoteStatus(status) if self.defers => {
+                let written = std::mem::replace(&mut self.status, *status);
+                self.written.get_or_insert(written);
+            }
+            Action::NoteStatus(status) => return self.carry_out(Action::SetStatus(status), view),
             Action::SetPlanStatus { plan, status } => {
                 let actual = self.plans.iter_mut().find(|known| known.plan.name.as_str() == plan);
                 let actual = actual.ok_or(Refused::Conflict)?;
@@ -263,7 +278,7 @@ impl<const LAGS: bool> World<LAGS> {
             }
             Action::CreateService(desired) => assert!(self.services.insert(desired.name) || LAGS),
             Action::DeleteService { name } => assert!(self.services.remove(&name) || LAGS),
-            Action::Record(event) => self.events.push(event),
+            Action::Record(event) | Action::RecordLoss { event, .. } => self.events.push(event),
             Action::DeleteJob { .. } => self.job_is_gone = true,
         }
         Ok(())

@@ -49,9 +49,14 @@ fn left(world: &World) -> Left {
 /// A random history of a job. In every second one pods terminate slowly. The controller is killed once, after so many
 /// actions.
 fn history(seed: u64, ids: IdRule, killed_after: Option<usize>) -> World {
+    history_of(seed, ids, killed_after, false)
+}
+
+/// The same, by an executor that may keep statuses that may wait to itself.
+fn history_of(seed: u64, ids: IdRule, killed_after: Option<usize>, defers: bool) -> World {
     let mut dice = Dice(seed);
     let mut world = World::of(1 + u32::try_from(dice.roll(3)).unwrap(), ids);
-    (world.lingers, world.killed_after) = (dice.roll(2) == 1, killed_after);
+    (world.lingers, world.killed_after, world.defers) = (dice.roll(2) == 1, killed_after, defers);
     for number in 0..12 {
         act(&mut world, &mut dice, number);
         world.settle();
@@ -96,6 +101,37 @@ fn a_controller_that_is_killed_after_any_action_leaves_the_same() {
                     break;
                 }
                 assert_eq!(left(&disturbed), undisturbed, "seed {seed}, {ids:?}, killed after {after} actions");
+            }
+        }
+    });
+}
+
+/// What waits to be written when the controller is killed says which losses were noted, and they cost nothing.
+#[test]
+fn a_status_that_waits_may_be_lost() {
+    let of_any_losses = |mut left: Left| {
+        left.slots.iter_mut().for_each(|slot| slot.relaunches = 0);
+        left
+    };
+    flexor_seeds::each(0..60, |seed| {
+        let undisturbed = of_any_losses(left(&history(seed, IdRule::Rank, None)));
+        for after in 0.. {
+            let disturbed = history_of(seed, IdRule::Rank, Some(after), true);
+            if disturbed.killed_after.is_some() {
+                break;
+            }
+            assert_eq!(of_any_losses(left(&disturbed)), undisturbed, "seed {seed}, killed after {after} actions");
+        }
+    });
+    flexor_seeds::each(0..60, |seed| {
+        for after in 0.. {
+            let world = history_of(seed, IdRule::Increasing, Some(after), true);
+            if world.killed_after.is_some() {
+                break;
+            }
+            match world.status.phase {
+                Phase::Running => assert_slots_are_filled_once(&world, seed),
+                Phase::Pending | Phase::Suspended | Phase::Succeeded | Phase::Failed => {}
             }
         }
     });

@@ -49,3 +49,27 @@ fn a_pod_that_its_lost_node_cannot_end_is_removed_by_force() {
     assert!(world.pods.iter().all(|pod| !pod.deleting), "another incarnation has its name");
     assert_eq!(world.slot(1).relaunches, 1);
 }
+
+#[test]
+fn pods_that_wait_for_room_show_in_the_status_until_they_run() {
+    let mut world = World::of(3, IdRule::Rank);
+    world.settle();
+    let wait = |world: &mut World, name: &str| {
+        let pod = world.pod(name);
+        pod.phase = PodPhase::Pending;
+        pod.pending = Some(Cause::new(Reason::Unschedulable, "0/2 nodes are available: 2 Insufficient cpu."));
+    };
+    wait(&mut world, "j-worker-2");
+    wait(&mut world, "j-worker-1");
+    world.settle();
+    let message = "Unschedulable: j-worker-1 and 1 more wait: 0/2 nodes are available: 2 Insufficient cpu; free room, add a \
+                   node, or let the job request less";
+    assert_eq!(world.status.cause.clone().unwrap().to_string(), message);
+    assert_eq!(world.status.phase, Phase::Running, "the others go on");
+    assert_eq!(world.reasons().iter().filter(|reason| **reason == Reason::Unschedulable).count(), 1, "one event");
+    for name in ["j-worker-1", "j-worker-2"] {
+        (world.pod(name).phase, world.pod(name).pending) = (PodPhase::Running, None);
+    }
+    world.settle();
+    assert_eq!(world.status.cause.clone().unwrap().reason, Reason::JobRunning);
+}

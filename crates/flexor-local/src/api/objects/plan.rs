@@ -1,6 +1,6 @@
 //! A plan, with its status.
 
-use flexor_dialects::dlrover;
+use flexor_dialects::{PlanStatusInput, dlrover};
 use serde_json::json;
 
 use super::{Object, time};
@@ -15,6 +15,8 @@ fn object(job: &JobRecord, plan: &PlanRecord) -> Object {
     json["metadata"]["namespace"] = json!(job.key.namespace);
     json["metadata"]["creationTimestamp"] = time(plan.created_at);
     // ScalePlan is the one kind of plan, whatever the dialect of the job.
-    json["status"] = json!(dlrover::plan_status(&plan.status, plan.created_at));
+    let generation = plan.manifest["metadata"]["generation"].as_i64();
+    let input = PlanStatusInput { status: &plan.status, created_at: plan.created_at, generation };
+    json["status"] = json!(dlrover::plan_status(input));
     Object { id: format!("{}/{}/{}", job.key, plan.plan.name, plan.created_at), json }
 }

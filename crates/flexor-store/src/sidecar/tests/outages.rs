@@ -51,6 +51,26 @@ async fn clients_see_only_a_delay_when_the_master_is_killed() {
 }
 
 #[tokio::test]
+async fn clients_of_all_ports_meet_in_one_store() {
+    let server = LinkServer::start();
+    let sidecar = Running::start(server.address, None).await;
+    let mut waiter = Client::connect(sidecar.other_address).await;
+    waiter.ask(Request::Wait { keys: vec!["shared".into()] }).await;
+    let mut holder = Client::connect(sidecar.address).await;
+    holder.set("shared", "v").await;
+    assert_eq!(waiter.read().await, [0], "the wait ends with what the other port has received");
+    assert_eq!(waiter.get("shared").await, "v");
+    waiter.set("back", "w").await;
+    assert_eq!(holder.get("back").await, "w");
+    let (address, other_address) = (sidecar.address, sidecar.other_address);
+    assert_eq!(sidecar.end().await, SidecarEnd::Stopped);
+    for address in [address, other_address] {
+        let refused = tokio::net::TcpStream::connect(address).await.unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused, "{address} is closed with the sidecar");
+    }
+}
+
+#[tokio::test]
 async fn without_the_master_waits_for_known_keys_succeed_and_other_requests_are_queued() {
     let server = LinkServer::start();
     let sidecar = Running::start(server.address, None).await;
