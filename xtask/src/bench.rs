@@ -9,6 +9,7 @@ mod launch;
 mod load;
 mod local;
 mod master;
+mod operator;
 mod optimised;
 mod our_master;
 mod process_cost;
@@ -20,6 +21,7 @@ mod rendezvous;
 mod row;
 mod sessions;
 mod shards;
+mod sizes;
 mod store;
 mod survive;
 mod train;
@@ -29,6 +31,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use self::row::Row;
+use self::sizes::Sizes;
 use crate::tree::project_root;
 
 /// Arguments of `cargo xtask bench`.
@@ -39,15 +42,20 @@ Examples:
   cargo xtask bench validate --repeats 9
   cargo xtask bench recovery -- SIGSTOP   only the scenarios with that in their name
   cargo xtask bench recovery -- 'flexor launch'
+  cargo xtask bench operator --size jobs=1000
 
 Result: target/bench/NAME.json, one row per metric; a ratio above 1 means ours is better.")]
 pub(crate) struct BenchArgs {
     /// Which race; without it they are listed
     name: Option<String>,
 
-    /// How often each side runs; they take turns [default: 7; recovery: 2, survive: 3]
+    /// How often each side runs; they take turns [default: 7; recovery: 2, survive and operator: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
+
+    /// Another size for a race that has sizes; may be given several times
+    #[arg(long = "size", value_name = "NAME=N")]
+    sizes: Vec<String>,
 
     /// Only the parts of the race with this in their name; the result is printed and not written
     #[arg(last = true, value_name = "FILTER")]
@@ -72,6 +80,12 @@ enum Run {
     Whole(fn(repeats: u32) -> Result<Vec<Row>>),
     /// All of its parts, or those whose name contains the filter; with its own default of repeats.
     Parts { run: fn(repeats: u32, filter: Option<&str>) -> Result<Vec<Row>>, repeats: u32 },
+    /// The same with sizes that can be changed.
+    Sized {
+        run: fn(repeats: u32, filter: Option<&str>, sizes: &Sizes) -> Result<Vec<Row>>,
+        repeats: u32,
+        sizes: &'static [(&'static str, u32)],
+    },
 }
 
 const RACES: &[Race] = &[
@@ -91,6 +105,12 @@ const RACES: &[Race] = &[
         name: "master",
         about: "heartbeats, keys and polls of 1,000 nodes, at our master against DLRover's",
         run: Run::Whole(master::run),
+        makes_load: true,
+    },
+    Race {
+        name: "operator",
+        about: "the operator on a real API server: replacing pods, many jobs, its cost, against a bare client",
+        run: Run::Sized { run: operator::run, repeats: operator::REPEATS, sizes: operator::SIZES },
         makes_load: true,
     },
     Race {
@@ -178,13 +198,16 @@ pub(crate) fn run(args: BenchArgs) -> Result<()> {
         bail!("no race '{name}'; there are: {}", known.join(", "));
     };
     if race.makes_load && !optimised::IS_OPTIMISED {
-        return optimised::play(race.name, args.repeats.unwrap_or(REPEATS));
+        return optimised::play(race.name);
     }
     let filter = args.filter.as_deref();
+    let declared = if let Run::Sized { sizes, .. } = &race.run { sizes } else { &[][..] };
+    let sizes = Sizes::read(declared, &args.sizes)?;
     let rows = match (&race.run, filter) {
         (Run::Whole(run), None) => run(args.repeats.unwrap_or(REPEATS))?,
         (Run::Whole(_), Some(filter)) => bail!("the race {name} has no parts; run it without '-- {filter}'"),
         (Run::Parts { run, repeats }, filter) => run(args.repeats.unwrap_or(*repeats), filter)?,
+        (Run::Sized { run, repeats, .. }, filter) => run(args.repeats.unwrap_or(*repeats), filter, &sizes)?,
     };
     rows.iter().for_each(|row| println!("{row}"));
     if filter.is_some() {

@@ -8,6 +8,7 @@ mod cli;
 mod crds;
 mod difference;
 mod environment;
+mod kinds;
 mod reasons;
 mod refusals;
 mod table;
@@ -49,6 +50,7 @@ pub(crate) const PAGES: &[Page] = &[
     Page { name: "crds", owns: Some((crds::FOLDER, "yaml")), render: crds::render },
     Page { name: "cli", owns: None, render: cli::render },
     Page { name: "environment", owns: None, render: environment::render },
+    Page { name: "kinds", owns: None, render: kinds::render },
     Page { name: "reasons", owns: None, render: reasons::render },
     Page { name: "refusals", owns: None, render: refusals::render },
 ];

@@ -5,32 +5,43 @@
 //! repeated here: what failed is decided again.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use flexor_control::Executor;
-use flexor_dialects::{Dialect, EventInput, PodCounts, StatusInput};
+use flexor_dialects::{PlanStatusInput, PodCounts, StatusInput};
 use flexor_engine::controller::{
-    Action, DesiredPod, DesiredService, Event, ObservedJob, ObservedPlan, ObservedPod, PlanPhase, PlanStatus, PodPhase,
-    RefusedCreate,
+    Action, DesiredPod, DesiredService, Event, JobStatus, ObservedJob, ObservedPlan, ObservedPod, PlanPhase,
+    PlanStatus, PodPhase, RefusedCreate,
 };
-use flexor_engine::render::{self, FlexorProgram, Owner, RenderContext, ServiceAddresses};
-use flexor_model::{DnsLabel, Job, JobUid, RoleName, UnixTime};
-use k8s_openapi::api::core::v1::{Pod, Service};
+use flexor_engine::render::{
+    self, FlexorProgram, ID_LABEL, JOB_UID_LABEL, Owner, RANK_LABEL, ROLE_LABEL, RenderContext, ServiceAddresses,
+    TokenPlace,
+};
+use flexor_model::{DnsLabel, Job, JobUid, Program, Reason, RoleName, UnixTime};
+use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use kube::api::{DeleteParams, DynamicObject, PostParams, Preconditions};
-use kube::core::Status;
+use kube::core::PartialObjectMeta;
 use kube::discovery::ApiResource;
 use kube::{Api, Client, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::timeout;
 
+use crate::job_events::JobEvents;
 use crate::job_memory::{JobMemory, ServiceChange};
+use crate::job_tokens::JobTokens;
+use crate::lost_nodes::LostNodes;
+use crate::master_link::{self, SharedReports};
 use crate::metrics::Metrics;
 use crate::owned_objects::OwnedObjects;
-use crate::recorder::{Recorder, Subject};
+use crate::recorder::Recorder;
 use crate::slim_pod::SlimPod;
-use crate::status_patch;
+use crate::{claim, refusal, status_patch};
 
+/// A request that has no answer by then is given up. The library would wait for ever on a connection that was dropped.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Where a master keeps its journal, in its own pod.
 const MASTER_STATE: &str = "/var/lib/flexor";
 /// Where Kubernetes reads why a container ended.
@@ -40,9 +51,17 @@ const TERMINATION_LOG: &str = "/dev/termination-log";
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) image: String,
+    /// Which controller this is, in the statuses of its jobs.
+    pub(crate) controller: String,
     pub(crate) pods: OwnedObjects<SlimPod>,
-    pub(crate) services: OwnedObjects<kube::core::PartialObjectMeta<Service>>,
+    pub(crate) services: OwnedObjects<PartialObjectMeta<Service>>,
+    pub(crate) lost_nodes: LostNodes,
     pub(crate) recorder: Recorder,
+    pub(crate) tokens: JobTokens,
+    /// Whether masters are dialled; fake nodes have none.
+    pub(crate) feeds_masters: bool,
+    /// For tests: after so many actions the process ends at once, as if it were killed.
+    pub(crate) actions_left: Option<AtomicU64>,
     pub(crate) metrics: Metrics,
 }
 
@@ -50,14 +69,16 @@ pub(crate) struct Shared {
 pub(crate) struct JobExecutor<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) resource: &'a ApiResource,
-    pub(crate) dialect: &'static Dialect,
     pub(crate) job: Arc<Job>,
+    pub(crate) events: JobEvents,
+    /// What the job's master has reported.
+    pub(crate) reports: &'a SharedReports,
     pub(crate) name: String,
     pub(crate) namespace: DnsLabel,
     pub(crate) uid: JobUid,
     pub(crate) generation: u64,
-    /// The job's plans, with the resource and version of each.
-    pub(crate) plans: Vec<(ObservedPlan, String)>,
+    /// The job's plans, with the version and the generation of each.
+    pub(crate) plans: Vec<(ObservedPlan, String, Option<i64>)>,
     pub(crate) plan_resource: Option<&'a ApiResource>,
     pub(crate) memory: &'a Mutex<JobMemory>,
 }
@@ -71,10 +92,21 @@ pub(crate) enum ExecuteError {
     NotOurs(String),
     #[error("{0} terminates; its successor waits until it is gone")]
     Terminating(String),
+    #[error("{0} cannot be created")]
+    Refused(String),
+    #[error("the API server did not answer within {} s", REQUEST_TIMEOUT.as_secs())]
+    NoAnswer,
     #[error("the rendered object is no {0}: {1}")]
     Rendered(&'static str, serde_json::Error),
     #[error("the job has no role {0}")]
     NoRole(RoleName),
+}
+
+impl ExecuteError {
+    /// Whether the object was written by another since it was read.
+    fn is_conflict(&self) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if refusal::is_conflict(status))
+    }
 }
 
 pub(crate) fn now() -> UnixTime {
@@ -99,7 +131,11 @@ impl Executor for JobExecutor<'_> {
         let names: BTreeSet<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
         let uids: HashSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
         memory.catch_up(&names, &uids, &services.cached);
+        let versions =
+            self.plans.iter().map(|(plan, version, _)| (plan.plan.name.as_str(), version.as_str())).collect();
+        memory.catch_up_with_plans(&versions);
         let plans = self.observed_plans(&memory);
+        let reports = master_link::lock(self.reports);
         Some(view(&ObservedJob {
             job: &self.job,
             generation: self.generation,
@@ -110,68 +146,56 @@ impl Executor for JobExecutor<'_> {
             pods: &pods,
             services: &services.with(&memory.services),
             plans: &plans,
-            released: &BTreeSet::new(),
-            closed: None,
+            released: &reports.released,
+            closed: reports.closed.as_ref(),
             executor: &memory.executor,
         }))
     }
 
-    async fn execute(&self, (): &(), action: Action) -> Result<(), ExecuteError> {
-        match action {
-            Action::CreatePod(desired) => self.create_pod(&desired).await,
-            Action::DeletePod { name, uid, force, cause } => {
-                tracing::info!(job = self.name, namespace = %self.namespace, pod = name, reason = %cause.reason, message = cause.message, "delete pod");
-                self.delete_pod(&name, &uid, force).await?;
-                self.record(&(), Event { pod: Some(name), cause });
-                Ok(())
+    /// Only what a person can do something about is news. What is refused shows in the job's status, and the rest passes.
+    fn reason_of(error: &ExecuteError) -> Option<Reason> {
+        match error {
+            ExecuteError::Api(kube::Error::Api(status)) if refusal::is_refusal(status) => Some(Reason::CreateRefused),
+            ExecuteError::NotOurs(_) | ExecuteError::Rendered(..) | ExecuteError::NoRole(_) => {
+                Some(Reason::CreateRefused)
             }
-            Action::CreateService(desired) => self.create_service(&desired).await,
-            Action::DeleteService { name } => self.delete_service(&name).await,
-            Action::SetStatus(status) => {
-                let (conditions, shown) = self.render_status(&status);
-                self.write_status(shown).await?;
-                let mut memory = self.memory();
-                (memory.status, memory.conditions) = (*status, conditions);
-                Ok(())
-            }
-            Action::SetPlanStatus { plan, status } => self.write_plan_status(&plan, status).await,
-            Action::Record(event) => {
-                self.record(&(), event);
-                Ok(())
-            }
-            Action::DeleteJob { cause } => {
-                tracing::info!(job = self.name, namespace = %self.namespace, reason = %cause.reason, message = cause.message, "delete job");
-                let params =
-                    DeleteParams { preconditions: uid_is(&self.uid.to_string()), ..DeleteParams::background() };
-                gone_is_done(self.objects().delete(&self.name, &params).await.map(drop))?;
-                self.memory().is_deleted = true;
-                Ok(())
+            ExecuteError::Api(_) | ExecuteError::Terminating(_) | ExecuteError::Refused(_) | ExecuteError::NoAnswer => {
+                None
             }
         }
     }
 
-    fn record(&self, (): &(), Event { pod, cause }: Event) {
-        let text = self.dialect.event(&EventInput { job: &self.job, pod: pod.as_deref(), cause: &cause });
-        tracing::info!(job = self.name, namespace = %self.namespace, pod, reason = %cause.reason, message = cause.message, "event");
-        let uid = pod.as_deref().and_then(|pod| {
-            let pods = self.shared.pods.of_job(&self.uid.to_string());
-            pods.iter().find(|known| known.name_any() == pod)?.uid()
-        });
-        let job = Subject {
-            api_version: self.resource.api_version.clone(),
-            kind: self.resource.kind.clone(),
-            namespace: self.namespace.to_string(),
-            name: self.name.clone(),
-            uid: Some(self.uid.to_string()),
+    async fn execute(&self, (): &(), action: Action) -> Result<(), ExecuteError> {
+        if let Action::NoteStatus(status) = action {
+            self.memory().status = *status;
+            return Ok(());
+        }
+        let created = match &action {
+            Action::CreatePod(desired) => Some(desired.name.clone()),
+            _ => None,
         };
-        let pod = pod.map(|name| Subject {
-            api_version: "v1".to_owned(),
-            kind: "Pod".to_owned(),
-            namespace: self.namespace.to_string(),
-            name,
-            uid,
+        let executed = timeout(REQUEST_TIMEOUT, self.execute_one(action)).await.unwrap_or_else(|_| {
+            // Nobody knows whether the pod is there now: its creation is tried again.
+            created.iter().for_each(|pod| _ = self.memory().executor.outstanding.remove(pod));
+            Err(ExecuteError::NoAnswer)
         });
-        self.shared.recorder.record(job, pod, text);
+        if let Err(error) = &executed {
+            tracing::info!(job = self.name, namespace = %self.namespace, %error, "an action fails and is decided again");
+        }
+        if let Some(left) = &self.shared.actions_left
+            && left.fetch_sub(1, Ordering::Relaxed) <= 1
+        {
+            std::process::abort();
+        }
+        executed
+    }
+
+    fn is_refused(&self, (): &(), pod: &str) -> bool {
+        self.memory().executor.refused.contains_key(pod)
+    }
+
+    fn record(&self, (): &(), event: Event) {
+        self.events.record(self.shared, &event);
     }
 }
 
@@ -195,6 +219,43 @@ impl Services {
 }
 
 impl JobExecutor<'_> {
+    async fn execute_one(&self, action: Action) -> Result<(), ExecuteError> {
+        match action {
+            Action::CreatePod(desired) => self.create_pod(&desired).await,
+            Action::DeletePod { name, uid, force, cause } => {
+                tracing::info!(job = self.name, namespace = %self.namespace, pod = name, reason = %cause.reason, message = cause.message, "delete pod");
+                self.delete_pod(&name, &uid, force).await?;
+                // The event about its replacement says it.
+                if cause.reason != Reason::PodReplaced {
+                    self.record(&(), Event { pod: Some(name), cause });
+                }
+                Ok(())
+            }
+            Action::CreateService(desired) => self.create_service(&desired).await,
+            Action::DeleteService { name } => self.delete_service(&name).await,
+            Action::SetStatus(status) | Action::NoteStatus(status) => {
+                let (conditions, shown) = self.render_status(&status);
+                self.write_status(shown).await?;
+                let mut memory = self.memory();
+                (memory.status, memory.conditions) = (*status, conditions);
+                Ok(())
+            }
+            Action::SetPlanStatus { plan, status } => self.write_plan_status(&plan, status).await,
+            Action::Record(event) | Action::RecordLoss { event, .. } => {
+                self.record(&(), event);
+                Ok(())
+            }
+            Action::DeleteJob { cause } => {
+                tracing::info!(job = self.name, namespace = %self.namespace, reason = %cause.reason, message = cause.message, "delete job");
+                let params =
+                    DeleteParams { preconditions: uid_is(&self.uid.to_string()), ..DeleteParams::background() };
+                gone_is_done(self.objects().delete(&self.name, &params).await.map(drop))?;
+                self.memory().is_deleted = true;
+                Ok(())
+            }
+        }
+    }
+
     pub(crate) fn memory(&self) -> MutexGuard<'_, JobMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -211,10 +272,19 @@ impl JobExecutor<'_> {
         Api::namespaced(self.shared.client.clone(), self.namespace.as_str())
     }
 
-    fn observed_pods(&self) -> Vec<ObservedPod> {
-        let pods = self.shared.pods.of_job(&self.uid.to_string());
+    /// The status that was read or written last.
+    pub(crate) fn status(&self) -> JobStatus {
+        self.memory().status.clone()
+    }
+
+    pub(crate) fn observed_pods(&self) -> Vec<ObservedPod> {
+        let pods = self.shared.pods.of_job(self.namespace.as_str(), &self.uid.to_string());
         let memory = self.memory();
-        let observed = pods.iter().filter_map(|pod| pod.observe(&self.job));
+        let is_overdue = |pod: &SlimPod| {
+            // What was removed by force and is still shown goes as soon as the watch has caught up.
+            self.shared.lost_nodes.is_overdue(pod) && pod.uid().is_none_or(|uid| !memory.forced_pods.contains(&uid))
+        };
+        let observed = pods.iter().filter_map(|pod| pod.observe(&self.job, is_overdue(pod)));
         observed
             .map(|pod| {
                 let deleting = pod.deleting || memory.deleted_pods.contains(&pod.uid);
@@ -223,13 +293,19 @@ impl JobExecutor<'_> {
             .collect()
     }
 
+    /// When the next of its pods may be removed by force.
+    pub(crate) fn next_overdue_at(&self) -> Option<UnixTime> {
+        let pods = self.shared.pods.of_job(self.namespace.as_str(), &self.uid.to_string());
+        pods.iter().filter_map(|pod| self.shared.lost_nodes.overdue_at(pod)).filter(|at| *at > now()).min()
+    }
+
     fn observed_services(&self) -> Services {
-        let services = self.shared.services.of_job(&self.uid.to_string());
+        let services = self.shared.services.of_job(self.namespace.as_str(), &self.uid.to_string());
         Services { cached: services.iter().map(|service| service.name_any()).collect() }
     }
 
     fn observed_plans(&self, memory: &JobMemory) -> Vec<ObservedPlan> {
-        let plans = self.plans.iter().map(|(plan, version)| {
+        let plans = self.plans.iter().map(|(plan, version, _)| {
             let written = memory.plans.get(plan.plan.name.as_str());
             let newer = written.filter(|(written_at, _)| crate::job_memory::is_older(version, written_at));
             let status = newer.map_or_else(|| plan.status.clone(), |(_, status)| status.clone());
@@ -255,7 +331,7 @@ impl JobExecutor<'_> {
             addresses: &ServiceAddresses { job: &self.job, uid: &self.uid, namespace: &self.namespace },
             master_state: MASTER_STATE,
             error_file: &|_| TERMINATION_LOG.to_owned(),
-            token_file: None,
+            token: self.has_token().then(|| TokenPlace::Secret(self.token_secret())),
         })
     }
 
@@ -266,18 +342,21 @@ impl JobExecutor<'_> {
         let pod: Pod = typed("Pod", self.with_context(|context| render::pod(context, role, desired)))?;
         // Before the request: the pod may be gone again before its answer is here, and then it is not outstanding.
         self.memory().executor.outstanding.insert(name.to_owned());
-        let created = self.pods().create(&PostParams::default(), &pod).await;
-        self.shared.metrics.creates.inc();
+        let created = match self.create_token().await {
+            Ok(()) => {
+                self.shared.metrics.creates.inc();
+                self.pods().create(&PostParams::default(), &pod).await.map(drop)
+            }
+            Err(error) => Err(error),
+        };
         let result = match created {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.is_already_exists() => self.check_existing(self.pods(), name).await,
-            Err(kube::Error::Api(status)) if is_refusal(&status) => {
-                let mut memory = self.memory();
-                memory.executor.outstanding.remove(name);
-                let attempts = memory.executor.refused.get(name).map_or(0, |refused| refused.attempts);
+            Ok(()) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => self.check_existing_pod(name, &pod).await,
+            Err(kube::Error::Api(status)) if refusal::is_refusal(&status) => {
                 tracing::warn!(job = self.name, namespace = %self.namespace, pod = name, message = status.message, "create pod: refused");
-                let refused = RefusedCreate { message: status.message, tried_at: now(), attempts: attempts + 1 };
-                memory.executor.refused.insert(name.to_owned(), refused);
+                let executor = &mut self.memory().executor;
+                executor.outstanding.remove(name);
+                note_refusal(&mut executor.refused, name, &status.message);
                 return Ok(());
             }
             Err(error) => Err(error.into()),
@@ -293,18 +372,71 @@ impl JobExecutor<'_> {
         result
     }
 
-    /// An object that exists already is done if this job owns it and it does not terminate.
-    async fn check_existing<K>(&self, api: Api<K>, name: &str) -> Result<(), ExecuteError>
-    where
-        K: ResourceExt + Clone + DeserializeOwned + std::fmt::Debug,
-    {
-        let existing = api.get_metadata(name).await?;
-        let is_ours = existing.owner_references().iter().any(|owner| owner.uid == self.uid.to_string());
-        match (is_ours, existing.metadata.deletion_timestamp) {
-            (true, None) => Ok(()),
-            (_, Some(_)) => Err(ExecuteError::Terminating(name.to_owned())),
-            (false, None) => Err(ExecuteError::NotOurs(name.to_owned())),
+    /// A job without a master has no token: nobody would ask for it.
+    fn has_token(&self) -> bool {
+        self.job.roles.iter().any(|role| role.program == Program::FlexorMaster)
+    }
+
+    /// The name of the Secret with the job's token. A job of the same name has another one.
+    fn token_secret(&self) -> String {
+        format!("flexor-token-{}", self.uid)
+    }
+
+    /// Creates the Secret with the job's token, once. One that exists has the same token: it is derived from the uid.
+    async fn create_token(&self) -> Result<(), kube::Error> {
+        if !self.has_token() || self.memory().has_token {
+            return Ok(());
         }
+        let text = self.shared.tokens.text(&self.uid.to_string());
+        let secret = self.with_context(|context| render::token_secret(context, &self.token_secret(), &text));
+        let secret: Secret = serde_json::from_value(secret).map_err(kube::Error::SerdeError)?;
+        let api = Api::<Secret>::namespaced(self.shared.client.clone(), self.namespace.as_str());
+        match api.create(&PostParams::default(), &secret).await {
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            created => drop(created?),
+        }
+        self.memory().has_token = true;
+        Ok(())
+    }
+
+    /// An object that exists already is done if this job owns it and it does not terminate, and if the operator sees it as
+    /// what it is: its own labels are those of `rendered`. Returns whether they are.
+    fn check_existing<K>(
+        &self,
+        name: &str,
+        existing: &PartialObjectMeta<K>,
+        rendered: &impl ResourceExt,
+    ) -> Result<bool, ExecuteError>
+    where
+        PartialObjectMeta<K>: ResourceExt,
+    {
+        let owner = existing.owner_references().iter().find(|owner| owner.controller == Some(true));
+        let is_ours = owner.is_some_and(|owner| owner.uid == self.uid.to_string());
+        // What a deleted job of the same name owned is collected by Kubernetes.
+        let is_of_predecessor = owner.is_some_and(|owner| {
+            (&owner.api_version, &owner.kind, &owner.name)
+                == (&self.resource.api_version, &self.resource.kind, &self.name)
+        });
+        if existing.metadata.deletion_timestamp.is_some() || (is_of_predecessor && !is_ours) {
+            return Err(ExecuteError::Terminating(name.to_owned()));
+        }
+        if !is_ours {
+            return Err(ExecuteError::NotOurs(name.to_owned()));
+        }
+        let is_own = |key: &&String| [JOB_UID_LABEL, ROLE_LABEL, ID_LABEL, RANK_LABEL].contains(&key.as_str());
+        let is_same = |key: &String| existing.labels().get(key) == rendered.labels().get(key);
+        Ok(rendered.labels().keys().filter(is_own).all(is_same))
+    }
+
+    /// A pod whose labels somebody changed is not seen any more, or seen as another: it is replaced.
+    async fn check_existing_pod(&self, name: &str, rendered: &Pod) -> Result<(), ExecuteError> {
+        let existing = self.pods().get_metadata(name).await?;
+        if self.check_existing(name, &existing, rendered)? {
+            return Ok(());
+        }
+        tracing::warn!(job = self.name, namespace = %self.namespace, pod = name, "delete pod: its labels were changed");
+        self.delete_pod(name, &existing.uid().unwrap_or_default(), false).await?;
+        Err(ExecuteError::Terminating(name.to_owned()))
     }
 
     async fn delete_pod(&self, name: &str, uid: &str, force: bool) -> Result<(), ExecuteError> {
@@ -315,7 +447,11 @@ impl JobExecutor<'_> {
         };
         gone_is_done(self.pods().delete(name, &params).await.map(drop))?;
         self.shared.metrics.deletes.inc();
-        self.memory().deleted_pods.insert(uid.to_owned());
+        let mut memory = self.memory();
+        memory.deleted_pods.insert(uid.to_owned());
+        if force {
+            memory.forced_pods.insert(uid.to_owned());
+        }
         Ok(())
     }
 
@@ -323,28 +459,52 @@ impl JobExecutor<'_> {
         let role = self.job.roles.iter().find(|role| role.name == desired.role);
         let role = role.ok_or_else(|| ExecuteError::NoRole(desired.role.clone()))?;
         let service: Service = typed("Service", self.with_context(|context| render::service(context, role, desired)))?;
+        let name = desired.name.as_str();
         match self.services().create(&PostParams::default(), &service).await {
-            Ok(_) => {}
+            Ok(_) => {
+                tracing::info!(job = self.name, namespace = %self.namespace, service = name, "create service");
+            }
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                self.check_existing(self.services(), &desired.name).await?;
+                self.check_existing_service(name, &service).await?;
+            }
+            Err(kube::Error::Api(status)) if refusal::is_refusal(&status) => {
+                tracing::warn!(job = self.name, namespace = %self.namespace, service = name, message = status.message, "create service: refused");
+                note_refusal(&mut self.memory().executor.refused_services, name, &status.message);
+                // The pass ends: pods are created after their services.
+                return Err(ExecuteError::Refused(format!("service {name}")));
             }
             Err(error) => return Err(error.into()),
         }
-        self.memory().services.insert(desired.name.clone(), ServiceChange::Created);
+        let mut memory = self.memory();
+        memory.executor.refused_services.remove(name);
+        memory.services.insert(name.to_owned(), ServiceChange::Created);
         Ok(())
     }
 
+    /// A service whose label somebody removed is not seen any more: it is deleted, and created again.
+    async fn check_existing_service(&self, name: &str, rendered: &Service) -> Result<(), ExecuteError> {
+        let existing = self.services().get_metadata(name).await?;
+        if self.check_existing(name, &existing, rendered)? {
+            return Ok(());
+        }
+        tracing::warn!(job = self.name, namespace = %self.namespace, service = name, "delete service: its labels were changed");
+        let params =
+            DeleteParams { preconditions: uid_is(&existing.uid().unwrap_or_default()), ..DeleteParams::default() };
+        gone_is_done(self.services().delete(name, &params).await.map(drop))?;
+        Err(ExecuteError::Terminating(name.to_owned()))
+    }
+
     async fn delete_service(&self, name: &str) -> Result<(), ExecuteError> {
-        gone_is_done(self.services().delete(name, &DeleteParams::default()).await.map(drop))?;
+        let services = self.shared.services.of_job(self.namespace.as_str(), &self.uid.to_string());
+        let uid = services.iter().find(|service| service.name_any() == name).and_then(|service| service.uid());
+        let params = DeleteParams { preconditions: uid.as_deref().and_then(uid_is), ..DeleteParams::default() };
+        gone_is_done(self.services().delete(name, &params).await.map(drop))?;
         self.memory().services.insert(name.to_owned(), ServiceChange::Deleted);
         Ok(())
     }
 
     /// The status of the job as its kind has it, with the conditions in it.
-    pub(crate) fn render_status(
-        &self,
-        status: &flexor_engine::controller::JobStatus,
-    ) -> (Vec<flexor_dialects::JobCondition>, Value) {
+    pub(crate) fn render_status(&self, status: &JobStatus) -> (Vec<flexor_dialects::JobCondition>, Value) {
         let mut pods: BTreeMap<RoleName, PodCounts> = BTreeMap::new();
         for pod in self.observed_pods() {
             let counts = pods.entry(pod.role).or_default();
@@ -368,7 +528,9 @@ impl JobExecutor<'_> {
             conditions: &memory.conditions,
             now: now(),
         };
-        (self.dialect.conditions(&input), self.dialect.status(&input))
+        let mut shown = self.events.dialect.status(&input);
+        claim::put(&mut shown, &self.shared.controller);
+        (self.events.dialect.conditions(&input), shown)
     }
 
     /// Writes the status of the job; fails if the job has changed since it was read.
@@ -380,28 +542,30 @@ impl JobExecutor<'_> {
         memory.last_write = Some(now());
         match written {
             Ok(version) => {
-                (memory.resource_version, memory.shown) = (version, status);
+                (memory.resource_version, memory.shown, memory.is_outdated) = (version, status, false);
                 Ok(())
             }
             Err(error) => {
-                // The next pass begins with what the cache has.
-                memory.resource_version = String::new();
-                Err(error.into())
+                let error = ExecuteError::from(error);
+                // The job's object has changed, and the cache is about to show that.
+                memory.is_outdated = error.is_conflict();
+                Err(error)
             }
         }
     }
 
     async fn write_plan_status(&self, name: &str, status: PlanStatus) -> Result<(), ExecuteError> {
-        let plan = self.plans.iter().find(|(plan, _)| plan.plan.name.as_str() == name);
-        let (Some((plan, version)), Some(resource)) = (plan, self.plan_resource) else { return Ok(()) };
-        let Some(json) = self.dialect.plan_status(&status, plan.created_at) else { return Ok(()) };
+        let plan = self.plans.iter().find(|(plan, ..)| plan.plan.name.as_str() == name);
+        let (Some((plan, version, generation)), Some(resource)) = (plan, self.plan_resource) else { return Ok(()) };
+        let input = PlanStatusInput { status: &status, created_at: plan.created_at, generation: *generation };
+        let Some(json) = self.events.dialect.plan_status(input) else { return Ok(()) };
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.shared.client.clone(), self.namespace.as_str(), resource);
         let written = self.memory().plans.get(name).map(|(version, _)| version.clone());
         let version =
             written.filter(|written| crate::job_memory::is_older(version, written)).unwrap_or_else(|| version.clone());
-        let version = status_patch::write(&api, name, &version, &json).await?;
         self.shared.metrics.status_writes.inc();
+        let version = status_patch::write(&api, name, &version, &json).await?;
         self.memory().plans.insert(name.to_owned(), (version, status));
         Ok(())
     }
@@ -409,6 +573,11 @@ impl JobExecutor<'_> {
 
 fn typed<K: DeserializeOwned>(kind: &'static str, json: Value) -> Result<K, ExecuteError> {
     serde_json::from_value(json).map_err(|error| ExecuteError::Rendered(kind, error))
+}
+
+fn note_refusal(all: &mut BTreeMap<String, RefusedCreate>, name: &str, message: &str) {
+    let attempts = all.get(name).map_or(0, |refused| refused.attempts) + 1;
+    all.insert(name.to_owned(), RefusedCreate { message: refusal::describe(message), tried_at: now(), attempts });
 }
 
 fn uid_is(uid: &str) -> Option<Preconditions> {
@@ -421,10 +590,4 @@ fn gone_is_done(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
         other => other,
     }
-}
-
-/// Whether the API server refuses the object itself: quota, admission, an invalid template. Its own troubles, and a
-/// change of its state in between, are none.
-fn is_refusal(status: &Status) -> bool {
-    (400..500).contains(&status.code) && !matches!(status.code, 401 | 404 | 408 | 409 | 429)
 }

@@ -11,18 +11,26 @@
 //! Nothing is decided before all caches are complete, and nothing that matters is kept in memory only: a restarted
 //! operator goes on from the statuses of the jobs.
 
+mod claim;
 mod executor;
+mod job_events;
 mod job_memory;
+mod job_tokens;
 mod kinds;
+mod lost_nodes;
+mod master_link;
 mod metrics;
 mod operator;
+mod own_image;
 mod owned_objects;
 mod plans;
 mod probes;
 mod reconcile;
 mod recorder;
+mod refusal;
 mod slim_pod;
 mod status_patch;
+mod watch_backoff;
 mod watches;
 
 use std::net::SocketAddr;
@@ -34,10 +42,14 @@ pub use operator::run;
 /// How an operator is started.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The image of Flexor's own containers: masters, parameter servers, sidecars.
-    pub image: String,
+    /// The image of Flexor's own containers: masters, parameter servers, sidecars. None: the image of this process.
+    pub image: Option<String>,
     /// Where probes and metrics are served.
     pub http: SocketAddr,
+    /// For tests with fake nodes: no master is dialled.
+    pub feeds_masters: bool,
+    /// For tests: the process aborts after so many actions.
+    pub abort_after: Option<u64>,
 }
 
 /// Why the operator cannot start or go on.
@@ -47,6 +59,20 @@ pub enum OperatorError {
     NoCluster(#[from] kube::config::InferConfigError),
     #[error("the API server refuses: {0}")]
     Api(#[from] kube::Error),
+    #[error(
+        "{} is not the definition that Flexor installs, so fields that Flexor needs would be dropped; replace it: flexor crd | \
+         kubectl apply --server-side --force-conflicts -f -", .0.join(", ")
+    )]
+    ForeignKinds(Vec<String>),
+    #[error(
+        "Secret {secret} in namespace {namespace} has no entry `key` of at least 32 bytes; delete it, and a new one is created \
+         (pods of running jobs have to be deleted then as well)"
+    )]
+    Key { namespace: String, secret: &'static str },
+    #[error("no random numbers: {0}")]
+    Random(std::io::Error),
+    #[error("{0}, which is a fault of Flexor: the operator has to be started again")]
+    TaskEnded(String),
     #[error("{address} cannot be listened on: {error}")]
     Listen { address: SocketAddr, error: std::io::Error },
 }

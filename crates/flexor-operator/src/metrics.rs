@@ -10,6 +10,7 @@ pub(crate) struct Metrics {
     pub(crate) creates: Counter,
     pub(crate) deletes: Counter,
     pub(crate) status_writes: Counter,
+    pub(crate) dropped_events: Counter,
 }
 
 impl Default for Metrics {
@@ -24,7 +25,8 @@ impl Default for Metrics {
         let creates = counter("pod_creates", "Requests to create a pod");
         let deletes = counter("pod_deletes", "Requests to delete a pod");
         let status_writes = counter("status_writes", "Requests to write the status of a job or plan");
-        Self { registry, reconciliations, creates, deletes, status_writes }
+        let dropped_events = counter("dropped_events", "Events that could not be published");
+        Self { registry, reconciliations, creates, deletes, status_writes, dropped_events }
     }
 }
 

@@ -1,14 +1,16 @@
 //! Puts the operator together: client, caches, one loop per kind, probes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, select_all};
+use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::Service;
 use kube::api::DynamicObject;
+use kube::core::PartialObjectMeta;
 use kube::runtime::applier;
 use kube::runtime::controller::{Action, Config};
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -17,14 +19,16 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use crate::executor::Shared;
+use crate::job_tokens::JobTokens;
 use crate::kinds::{self, ServedKind};
+use crate::lost_nodes::{self, LostNodes};
 use crate::metrics::Metrics;
 use crate::owned_objects::{JobRef, OwnedObjects};
-use crate::plans::{self, PlanKind};
+use crate::plans::{self, PlanKind, WarnedEdits};
 use crate::reconcile::{self, JobKind, Jobs};
 use crate::recorder::Recorder;
-use crate::watches::{self, Gone, Queues};
-use crate::{OperatorError, Options, probes};
+use crate::watches::{self, Gone, Queues, Tasks};
+use crate::{OperatorError, Options, own_image, probes};
 
 /// A reconciliation never fails; an error of the library itself is tried again after this.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -38,27 +42,70 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
     let mut config = kube::Config::infer().await?;
     // A request that fails is decided again; a client that repeats it inside would only hide that.
     config.default_retry = false;
+    // Only watches are quiet for long, and they are opened again more often than that.
+    (config.read_timeout, config.reset_reader_on_write) = (Some(watches::READ_TIMEOUT), true);
+    let controller = config.default_namespace.clone();
     let client = Client::try_from(config)?;
+    let image = match options.image {
+        Some(image) => image,
+        None => own_image::find(&client, &controller).await?,
+    };
+    tracing::info!(controller, image, "starts");
+    let tokens = JobTokens::load(&client, &controller).await?;
+    let metrics = Metrics::default();
+    let (recorder, publishing) = Recorder::new(client.clone(), metrics.dropped_events.clone());
     let shared = Arc::new(Shared {
         client: client.clone(),
-        image: options.image,
+        image,
+        controller,
         pods: OwnedObjects::default(),
         services: OwnedObjects::default(),
-        recorder: Recorder::start(client.clone()),
-        metrics: Metrics::default(),
+        lost_nodes: LostNodes::default(),
+        recorder,
+        tokens,
+        feeds_masters: options.feeds_masters,
+        metrics,
+        actions_left: options.abort_after.map(AtomicU64::new),
     });
     let ready = Arc::new(AtomicBool::new(false));
     let http = probes::serve(options.http, Arc::clone(&shared), Arc::clone(&ready)).await?;
     tracing::info!(%http, "probes and metrics");
+    let mut beside = Tasks::new();
+    beside.spawn(async move {
+        publishing.await;
+        "the task that publishes events"
+    });
+    let serving = async {
+        loop {
+            serve(client.clone(), Arc::clone(&shared), &ready).await?;
+        }
+    };
     tokio::select! {
-        ended = serve(client, shared, &ready) => ended,
-        () = shutdown => Ok(()),
+        ended = serving => ended,
+        ended = first_to_end(&mut beside) => Err(ended),
+        () = shutdown => {
+            tracing::info!("ends");
+            Ok(())
+        }
     }
 }
 
+/// The first task that ends, which none should.
+async fn first_to_end(tasks: &mut Tasks) -> OperatorError {
+    match tasks.join_next().await {
+        Some(Ok(task)) => OperatorError::TaskEnded(format!("{task} has ended")),
+        Some(Err(panic)) => OperatorError::TaskEnded(panic.to_string()),
+        None => std::future::pending().await,
+    }
+}
+
+/// Serves the kinds that there are. Returns when there are more: then everything begins anew, as in a new process.
 async fn serve(client: Client, shared: Arc<Shared>, ready: &AtomicBool) -> Result<(), OperatorError> {
+    ready.store(false, Ordering::Relaxed);
+    let served = kinds::await_served(&client).await?;
     let (plan_kinds, job_kinds): (Vec<ServedKind>, Vec<ServedKind>) =
-        kinds::await_served(&client).await?.into_iter().partition(ServedKind::is_plan);
+        served.iter().cloned().partition(ServedKind::is_plan);
+    let mut tasks = Tasks::new();
     let mut queues = Queues::default();
     let mut receivers = HashMap::new();
     for kind in &job_kinds {
@@ -79,10 +126,23 @@ async fn serve(client: Client, shared: Arc<Shared>, ready: &AtomicBool) -> Resul
             Gone::Any => all_jobs.iter().for_each(|jobs| jobs.pods_gone(None)),
         }
     };
-    let pods = watches::watch_pods(Arc::clone(&shared), queues.clone(), forget_pods);
-    let services = watches::watch_services(Arc::clone(&shared), queues.clone());
+    let pods = watches::watch_pods(Arc::clone(&shared), queues.clone(), &mut tasks, forget_pods);
+    let forget_services = {
+        let all_jobs = all_jobs.clone();
+        move |gone: Option<&PartialObjectMeta<Service>>| match gone {
+            Some(service) => {
+                let (name, owners) = (service.name_any(), service.owner_references());
+                for (owner, jobs) in owners.iter().flat_map(|owner| all_jobs.iter().map(move |jobs| (owner, jobs))) {
+                    jobs.services_gone(Some((&owner.uid, &name)));
+                }
+            }
+            None => all_jobs.iter().for_each(|jobs| jobs.services_gone(None)),
+        }
+    };
+    let services = watches::watch_services(Arc::clone(&shared), queues.clone(), &mut tasks, forget_services);
+    let nodes = lost_nodes::watch_nodes(Arc::clone(&shared), queues.clone(), &mut tasks);
 
-    let mut plan_stores: HashMap<&'static str, (ServedKind, Store<DynamicObject>)> = HashMap::new();
+    let mut plan_stores: HashMap<&'static str, (ServedKind, Store<DynamicObject>, WarnedEdits)> = HashMap::new();
     let mut plan_queues = HashMap::new();
     for kind in &plan_kinds {
         let Some(job_kind) = job_kinds.iter().find(|job| job.kind.dialect == kind.kind.dialect) else { continue };
@@ -100,50 +160,83 @@ async fn serve(client: Client, shared: Arc<Shared>, ready: &AtomicBool) -> Resul
                 let _ = sender.send(ObjectRef::from_obj_with(plan, resource.clone()));
             }
         };
-        let store = watches::watch_kind(client.clone(), kind, push_both, push_job);
-        plan_stores.insert(kind.kind.dialect, (kind.clone(), store));
+        let warned = WarnedEdits::default();
+        let on_gone = {
+            let warned = warned.clone();
+            move |plan: &DynamicObject| {
+                push_job(plan);
+                let gone = plan.uid().unwrap_or_default();
+                warned.retain(|known| known != gone);
+            }
+        };
+        let on_list = {
+            let warned = warned.clone();
+            move |all: &HashSet<String>| warned.retain(|known| all.contains(known))
+        };
+        let store = watches::watch_kind(client.clone(), kind, &mut tasks, push_both, on_gone, on_list);
+        plan_stores.insert(kind.kind.dialect, (kind.clone(), store, warned));
         plan_queues.insert(kind.kind.dialect, receiver);
     }
 
     let mut stores = Vec::new();
-    let mut loops: Vec<BoxFuture<'static, ()>> = Vec::new();
+    let mut loops = Vec::new();
     for (kind, jobs) in job_kinds.iter().zip(all_jobs) {
-        let (queues, resource, forgotten) = (queues.clone(), kind.resource.clone(), jobs.clone());
+        let (to_queue, resource, forgotten) = (queues.clone(), kind.resource.clone(), jobs.clone());
         let push = move |object: &DynamicObject| {
             let (Some(namespace), name) = (object.namespace(), object.name_any()) else { return };
             let (api_version, kind) = (resource.api_version.clone(), resource.kind.clone());
-            queues.push(&JobRef { api_version, kind, namespace, name });
+            to_queue.push(&JobRef { api_version, kind, namespace, name });
         };
         let forget = move |object: &DynamicObject| forgotten.forget(&object.uid().unwrap_or_default());
-        let store = watches::watch_kind(client.clone(), kind, push, forget);
+        let all_known = jobs.clone();
+        let on_list = move |all: &HashSet<String>| all_known.retain(all);
+        let store = watches::watch_kind(client.clone(), kind, &mut tasks, push, forget, on_list);
         stores.push(store.clone());
         let plans = plan_stores.get(kind.kind.dialect).cloned();
-        if let (Some((plan_kind, plan_store)), Some(receiver)) = (&plans, plan_queues.remove(kind.kind.dialect)) {
+        if let (Some((plan_kind, plan_store, warned)), Some(receiver)) = (&plans, plan_queues.remove(kind.kind.dialect))
+        {
             stores.push(plan_store.clone());
             let context = PlanKind {
                 shared: Arc::clone(&shared),
                 kind: plan_kind.clone(),
                 job_kind: kind.clone(),
                 jobs: store.clone(),
+                warned: warned.clone(),
             };
             loops.push(run_loop(plans::reconcile, context, plan_store.clone(), receiver));
         }
-        let context = JobKind { shared: Arc::clone(&shared), kind: kind.clone(), plans, jobs };
+        let (shared, queues) = (Arc::clone(&shared), queues.clone());
+        let plans = plans.map(|(kind, store, _)| (kind, store));
+        let context = JobKind { shared, queues, kind: kind.clone(), plans, jobs };
         let receiver = receivers.remove(&kind.resource).expect("every kind of jobs has a queue");
         loops.push(run_loop(reconcile::reconcile, context, store, receiver));
     }
 
-    let _ = tokio::join!(pods, services);
-    for store in &stores {
-        // An error means that the watch has ended, and then the loop ends as well.
-        let _ = store.wait_until_ready().await;
+    let complete = async {
+        // An error means that a watch has ended.
+        let _ = tokio::join!(pods, services, nodes);
+        for store in &stores {
+            let _ = store.wait_until_ready().await;
+        }
+    };
+    tokio::select! {
+        () = complete => {}
+        ended = first_to_end(&mut tasks) => return Err(ended),
     }
     ready.store(true, Ordering::Relaxed);
     for kind in job_kinds.iter().chain(&plan_kinds) {
         tracing::info!(kind = kind.resource.kind, api_version = kind.resource.api_version, "serving");
     }
-    select_all(loops).await;
-    Ok(())
+    for one in loops {
+        tasks.spawn(async move {
+            one.await;
+            "the loop over the jobs or plans of a kind"
+        });
+    }
+    tokio::select! {
+        () = kinds::await_more(&client, &served) => Ok(()),
+        ended = first_to_end(&mut tasks) => Err(ended),
+    }
 }
 
 /// Reconciles what is queued, one object at most once at a time. Nothing runs before the future is polled.

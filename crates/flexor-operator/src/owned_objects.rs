@@ -6,9 +6,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use flexor_engine::render::JOB_UID_LABEL;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
+
+use crate::recorder::Subject;
 
 /// The owner of an object, enough to find the job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -19,7 +22,15 @@ pub(crate) struct JobRef {
     pub(crate) name: String,
 }
 
-type ByJob<K> = HashMap<String, BTreeMap<String, Arc<K>>>;
+impl From<&Subject> for JobRef {
+    fn from(subject: &Subject) -> Self {
+        let Subject { api_version, kind, namespace, name, uid: _ } = subject.clone();
+        Self { api_version, kind, namespace, name }
+    }
+}
+
+/// By the job's namespace and uid: an object of another namespace is never one of the job, whatever it says.
+type ByJob<K> = HashMap<(String, String), BTreeMap<String, Arc<K>>>;
 
 #[derive(Debug)]
 pub(crate) struct OwnedObjects<K>(RwLock<Inner<K>>);
@@ -39,9 +50,22 @@ impl<K> Default for OwnedObjects<K> {
 
 impl<K: ResourceExt> OwnedObjects<K> {
     /// The objects of a job, by name.
-    pub(crate) fn of_job(&self, uid: &str) -> Vec<Arc<K>> {
+    pub(crate) fn of_job(&self, namespace: &str, uid: &str) -> Vec<Arc<K>> {
         let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        inner.objects.get(uid).into_iter().flat_map(BTreeMap::values).cloned().collect()
+        inner
+            .objects
+            .get(&(namespace.to_owned(), uid.to_owned()))
+            .into_iter()
+            .flat_map(BTreeMap::values)
+            .cloned()
+            .collect()
+    }
+
+    /// The jobs that own an object like that. Walks over all objects.
+    pub(crate) fn owners_where(&self, like: impl Fn(&K) -> bool) -> Vec<JobRef> {
+        let inner = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let of_each = inner.objects.values().filter_map(|objects| objects.values().find(|object| like(object)));
+        of_each.filter_map(|object| Some(owner(&**object)?.1)).collect()
     }
 
     /// Takes in an event of a watch. Returns the jobs whose objects have changed.
@@ -64,24 +88,36 @@ impl<K: ResourceExt> OwnedObjects<K> {
                     all.filter_map(|object| Some(owner(&**object)?.1)).collect();
                 jobs.into_iter().collect()
             }
-            Event::Apply(object) => insert(&mut inner.objects, object).into_iter().collect(),
+            Event::Apply(object) => {
+                // Somebody may have taken it from the job that it was made for.
+                let made_for = object.labels().get(JOB_UID_LABEL).cloned().unwrap_or_default();
+                let is_taken = owner(&object).is_none_or(|(uid, _)| uid != made_for);
+                let made_for = (object.namespace().unwrap_or_default(), made_for);
+                let lost = is_taken.then(|| remove(&mut inner.objects, &made_for, &object.name_any())).flatten();
+                lost.into_iter().chain(insert(&mut inner.objects, object)).collect()
+            }
             Event::Delete(object) => {
                 let Some((uid, job)) = owner(&object) else { return Vec::new() };
-                if let Some(objects) = inner.objects.get_mut(&uid) {
-                    objects.remove(&object.name_any());
-                    if objects.is_empty() {
-                        inner.objects.remove(&uid);
-                    }
-                }
+                remove(&mut inner.objects, &(job.namespace.clone(), uid), &object.name_any());
                 vec![job]
             }
         }
     }
 }
 
+/// Forgets an object of a job. Returns the job if it had one of that name.
+fn remove<K: ResourceExt>(objects: &mut ByJob<K>, job: &(String, String), name: &str) -> Option<JobRef> {
+    let of_job = objects.get_mut(job)?;
+    let removed = of_job.remove(name);
+    if of_job.is_empty() {
+        objects.remove(job);
+    }
+    Some(owner(&*removed?)?.1)
+}
+
 fn insert<K: ResourceExt>(objects: &mut ByJob<K>, object: K) -> Option<JobRef> {
     let (uid, job) = owner(&object)?;
-    objects.entry(uid).or_default().insert(object.name_any(), Arc::new(object));
+    objects.entry((job.namespace.clone(), uid)).or_default().insert(object.name_any(), Arc::new(object));
     Some(job)
 }
 
@@ -113,7 +149,7 @@ mod tests {
     }
 
     fn names(cache: &OwnedObjects<Service>, job: &str) -> Vec<String> {
-        cache.of_job(&format!("uid-{job}")).iter().map(|service| service.name_any()).collect()
+        cache.of_job("n", &format!("uid-{job}")).iter().map(|service| service.name_any()).collect()
     }
 
     #[test]
@@ -127,6 +163,32 @@ mod tests {
         touched.sort();
         assert_eq!(touched, ["a", "b"]);
         assert_eq!((names(&cache, "a"), names(&cache, "b")), (vec![], vec!["b-0".to_owned()]));
+    }
+
+    #[test]
+    fn an_object_whose_owner_was_removed_is_nobodys() {
+        let cache = OwnedObjects::default();
+        let mut stray = service("a-0", "a");
+        stray.labels_mut().insert(JOB_UID_LABEL.to_owned(), "uid-a".to_owned());
+        cache.apply(Event::Apply(stray.clone()));
+        assert_eq!(names(&cache, "a"), ["a-0"]);
+        stray.metadata.owner_references = None;
+        let touched: Vec<String> = cache.apply(Event::Apply(stray)).into_iter().map(|job| job.name).collect();
+        assert_eq!((touched, names(&cache, "a")), (vec!["a".to_owned()], vec![]));
+    }
+
+    #[test]
+    fn an_object_of_another_namespace_takes_nothing_from_a_job() {
+        let cache = OwnedObjects::default();
+        cache.apply(Event::Apply(service("a-0", "a")));
+        let mut forged = service("a-0", "a");
+        forged.metadata.namespace = Some("elsewhere".to_owned());
+        cache.apply(Event::Apply(forged.clone()));
+        forged.labels_mut().insert(JOB_UID_LABEL.to_owned(), "uid-a".to_owned());
+        forged.metadata.owner_references = None;
+        cache.apply(Event::Apply(forged));
+        let found = cache.of_job("n", "uid-a");
+        assert_eq!(found.iter().map(|service| service.namespace()).collect::<Vec<_>>(), [Some("n".to_owned())]);
     }
 
     #[test]

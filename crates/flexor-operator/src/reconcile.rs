@@ -1,8 +1,7 @@
 //! One job, from the caches to the API server: read, validate, decide and execute, write the status.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,16 +10,19 @@ use flexor_dialects::Finding;
 use flexor_engine::Cause;
 use flexor_engine::controller::{Event, ObservedPlan};
 use flexor_model::{DnsLabel, JobUid, Reason, UnixTime};
-use futures::FutureExt;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::Store;
+use tokio::task::JoinSet;
 
-use crate::executor::{JobExecutor, Shared, now};
-use crate::job_memory::JobMemory;
+use crate::executor::{ExecuteError, JobExecutor, REQUEST_TIMEOUT, Shared, now};
+use crate::job_events::JobEvents;
+use crate::job_memory::{JobMemory, ServiceChange};
 use crate::kinds::ServedKind;
-use crate::plans;
+use crate::master_link::{LinkedJob, MasterLink, SharedReports};
+use crate::watches::Queues;
+use crate::{claim, plans};
 
 /// Statuses that only inform, such as counts of pods, are written this often at most.
 const INFORM_EVERY: Duration = Duration::from_secs(1);
@@ -32,6 +34,7 @@ const PACING: Pacing = Pacing { status_writes_per_second: std::num::NonZero::new
 /// A kind of jobs, with what is known of its jobs.
 pub(crate) struct JobKind {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) queues: Queues,
     pub(crate) kind: ServedKind,
     /// The dialect's plans, if it has any.
     pub(crate) plans: Option<(ServedKind, Store<DynamicObject>)>,
@@ -44,21 +47,40 @@ pub(crate) struct Jobs(Arc<Mutex<HashMap<String, Arc<KnownJob>>>>);
 
 pub(crate) struct KnownJob {
     memory: Mutex<JobMemory>,
-    driver: tokio::sync::Mutex<JobDriver>,
+    reports: SharedReports,
+    driver: tokio::sync::Mutex<(JobDriver, MasterLink)>,
 }
 
 impl Jobs {
     fn get(&self, uid: &str) -> Arc<KnownJob> {
         let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(jobs.entry(uid.to_owned()).or_insert_with(|| {
-            let driver = tokio::sync::Mutex::new(JobDriver::new(PACING));
-            Arc::new(KnownJob { memory: Mutex::default(), driver })
+            let driver = tokio::sync::Mutex::new((JobDriver::new(PACING), MasterLink::default()));
+            Arc::new(KnownJob { memory: Mutex::default(), reports: SharedReports::default(), driver })
         }))
     }
 
     /// Forgets a job that is gone.
     pub(crate) fn forget(&self, uid: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
+    /// Forgets the jobs that are not among these: they went while the watch was broken.
+    pub(crate) fn retain(&self, uids: &HashSet<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| uids.contains(uid));
+    }
+
+    /// A service is gone, or all that are not listed may be: none of them is taken for there.
+    pub(crate) fn services_gone(&self, gone: Option<(&str, &str)>) {
+        let jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let forget = |job: &KnownJob, is_gone: &dyn Fn(&str) -> bool| {
+            let mut memory = job.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            memory.services.retain(|name, change| *change == ServiceChange::Deleted || !is_gone(name));
+        };
+        match gone {
+            Some((uid, service)) => jobs.get(uid).iter().for_each(|job| forget(job, &|name| name == service)),
+            None => jobs.values().for_each(|job| forget(job, &|_| true)),
+        }
     }
 
     /// A pod is gone, or all that are not listed may be: none of them is waited for.
@@ -79,10 +101,14 @@ impl Jobs {
     }
 }
 
-/// Reconciles a job. A panic is reported on that job and harms no other.
+/// Reconciles a job, in a task of its own, so that a large one delays no other. A panic is reported on that job and harms
+/// no other.
 pub(crate) async fn reconcile(object: Arc<DynamicObject>, kind: Arc<JobKind>) -> Result<Action, Infallible> {
-    let caught = AssertUnwindSafe(reconcile_one(Arc::clone(&object), Arc::clone(&kind))).catch_unwind().await;
-    Ok(caught.unwrap_or_else(|_| {
+    // The set ends its task when this future is dropped.
+    let mut task = JoinSet::new();
+    task.spawn(reconcile_one(Arc::clone(&object), Arc::clone(&kind)));
+    let reconciled = task.join_next().await.and_then(Result::ok);
+    Ok(reconciled.unwrap_or_else(|| {
         let known = kind.jobs.get(&object.uid().unwrap_or_default());
         let complaint = "the controller fails at this job, which is a fault of Flexor; its log has the details";
         complain(&object, &kind, &known, complaint);
@@ -100,9 +126,17 @@ async fn reconcile_one(object: Arc<DynamicObject>, kind: Arc<JobKind>) -> Action
     let Ok(namespace) = namespace.parse::<DnsLabel>() else { return Action::await_change() };
     kind.shared.metrics.reconciliations.inc();
     let known = kind.jobs.get(&uid);
-    let mut driver = known.driver.lock().await;
+    let mut locked = known.driver.lock().await;
+    let (driver, link) = &mut *locked;
     let executor = match validate(&object, &kind, &known, uid, namespace) {
-        Ok(executor) => executor,
+        Ok((executor, None)) => {
+            executor.memory().complaint = None;
+            executor
+        }
+        Ok((executor, Some(complaint))) => {
+            complain(&object, &kind, &known, &complaint);
+            executor
+        }
         Err(complaint) => {
             complain(&object, &kind, &known, &complaint);
             return Action::await_change();
@@ -110,46 +144,57 @@ async fn reconcile_one(object: Arc<DynamicObject>, kind: Arc<JobKind>) -> Action
     };
     record_warnings(&executor);
     let requeue_at = driver.run(&executor, &(), &mut usize::MAX.clone()).await;
+    if kind.shared.feeds_masters {
+        link.update(&linked(&executor, &kind, &known), &executor.status(), &executor.observed_pods());
+    }
     let inform_at = inform(&executor).await;
-    let next = requeue_at.into_iter().chain(inform_at).min();
+    let next = [requeue_at, inform_at, executor.next_overdue_at()].into_iter().flatten().min();
     next.map_or_else(Action::await_change, |at| Action::requeue(at.saturating_sub(now())))
 }
 
-/// The job behind an object, with everything that is known of it; or why it cannot be served.
+/// The job behind an object, with everything that is known of it; or why it cannot be served. A job whose last edit is
+/// invalid is served as it was before, with a complaint.
 fn validate<'a>(
     object: &DynamicObject,
     kind: &'a JobKind,
     known: &'a KnownJob,
     uid: String,
     namespace: DnsLabel,
-) -> Result<JobExecutor<'a>, String> {
+) -> Result<(JobExecutor<'a>, Option<String>), String> {
+    claim::check(object.data.get("status"), &kind.shared.controller)?;
     let mut memory = known.memory.lock().unwrap_or_else(PoisonError::into_inner);
-    let job = memory.read_job(kind.kind.kind, object).map_err(|finding| describe(&finding))?;
+    let ((generation, job), invalid) = memory.read_job(kind.kind.kind, object).map_err(|finding| describe(&finding))?;
     memory.read_status(kind.kind.dialect, object).map_err(|error| {
         format!("{error}; it is left alone: run the version of Flexor that wrote it, or delete the job")
     })?;
     drop(memory);
-    Ok(JobExecutor {
+    let (dialect, subject) = (kind.kind.dialect, plans::subject(&kind.kind.resource, object));
+    let complaint = invalid.map(|finding| {
+        format!("{}; until that is corrected, the job goes on as it was before the edit", describe(&finding))
+    });
+    let executor = JobExecutor {
         shared: &kind.shared,
         resource: &kind.kind.resource,
-        dialect: kind.kind.dialect,
+        events: JobEvents { dialect, job: Arc::clone(&job), subject },
+        reports: &known.reports,
         plans: plans_of(kind, object),
         plan_resource: kind.plans.as_ref().map(|(plan, _)| &plan.resource),
         job,
         name: object.name_any(),
         namespace,
         uid: JobUid::from(uid.as_str()),
-        generation: object
-            .metadata
-            .generation
-            .and_then(|generation| u64::try_from(generation).ok())
-            .unwrap_or_default(),
+        generation: u64::try_from(generation).unwrap_or_default(),
         memory: &known.memory,
-    })
+    };
+    Ok((executor, complaint))
 }
 
-/// The plans for a job, each with its version.
-fn plans_of(kind: &JobKind, object: &DynamicObject) -> Vec<(ObservedPlan, String)> {
+fn linked<'a>(executor: &'a JobExecutor<'_>, kind: &'a JobKind, known: &'a KnownJob) -> LinkedJob<'a> {
+    LinkedJob { shared: &kind.shared, queues: &kind.queues, events: &executor.events, reports: &known.reports }
+}
+
+/// The plans for a job, each with its version and generation.
+fn plans_of(kind: &JobKind, object: &DynamicObject) -> Vec<(ObservedPlan, String, Option<i64>)> {
     let Some((plan_kind, store)) = &kind.plans else { return Vec::new() };
     let of_job = |plan: &DynamicObject| {
         plan.metadata.namespace == object.metadata.namespace
@@ -160,33 +205,44 @@ fn plans_of(kind: &JobKind, object: &DynamicObject) -> Vec<(ObservedPlan, String
     found
         .iter()
         .filter_map(|plan| {
-            let observed = plans::observe(plan_kind, plan).ok()?;
-            Some((observed, plan.resource_version().unwrap_or_default()))
+            let (observed, _) = plans::observe(plan_kind, plan).ok()?;
+            Some((observed, plan.resource_version().unwrap_or_default(), plan.metadata.generation))
         })
         .collect()
 }
 
-/// Writes the status again where it would say something else, at a slow pace. Returns when it may do so.
+/// Writes the status again where it would say something else, at a slow pace: what changes back before is not written.
+/// Returns when it may do so.
 async fn inform(executor: &JobExecutor<'_>) -> Option<UnixTime> {
-    let (status, shown, last_write) = {
+    let (status, shown) = {
         let memory = executor.memory();
-        if memory.is_deleted || memory.status.created_at.is_none() {
+        if memory.is_deleted || memory.is_outdated || memory.status.created_at.is_none() {
             return None;
         }
-        (memory.status.clone(), memory.shown.clone(), memory.last_write)
+        (memory.status.clone(), memory.shown.clone())
     };
     let (conditions, json) = executor.render_status(&status);
-    if json == shown {
-        return None;
+    {
+        let mut memory = executor.memory();
+        if json == shown {
+            memory.differs_since = None;
+            return None;
+        }
+        let since = *memory.differs_since.get_or_insert(now());
+        let due = memory.last_write.unwrap_or_default().max(since) + INFORM_EVERY;
+        if due > now() {
+            return Some(due);
+        }
     }
-    if let Some(due) = last_write.map(|at| at + INFORM_EVERY).filter(|due| *due > now()) {
-        return Some(due);
-    }
-    match executor.write_status(json).await {
+    let written = tokio::time::timeout(REQUEST_TIMEOUT, executor.write_status(json)).await;
+    match written.unwrap_or(Err(ExecuteError::NoAnswer)) {
         Ok(()) => {
-            executor.memory().conditions = conditions;
+            let mut memory = executor.memory();
+            (memory.conditions, memory.differs_since) = (conditions, None);
             None
         }
+        // What the object has become is about to come in.
+        Err(_) if executor.memory().is_outdated => None,
         Err(error) => {
             tracing::debug!(job = executor.name, %error, "a status cannot be written");
             Some(now() + INFORM_EVERY)

@@ -1,17 +1,32 @@
 //! Events for people, published beside the loop: a slow or failing API server never keeps an action back.
 
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use flexor_dialects::EventText;
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{self, EventType, Reporter};
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::executor::REQUEST_TIMEOUT;
+use crate::watch_backoff::WatchBackoff;
 
 /// More events than this wait for the API server; further ones are dropped.
 const MOST_WAITING: usize = 4096;
+/// So many are published at once.
+const AT_ONCE: usize = 8;
+/// While the API server is away, an event is tried again for so long.
+const RETRY_FOR: Duration = Duration::from_secs(10);
 /// The longest message that the API server takes.
 const LONGEST_NOTE: usize = 1024;
+/// The longest action that it takes.
+const LONGEST_ACTION: usize = 128;
 
 /// The object that an event is about.
 #[derive(Debug, Clone)]
@@ -29,31 +44,49 @@ struct QueuedEvent {
     text: EventText,
 }
 
-/// The queue to the task that publishes.
-pub(crate) struct Recorder(mpsc::Sender<QueuedEvent>);
+/// The queue of events that are to be published.
+pub(crate) struct Recorder {
+    queue: mpsc::Sender<QueuedEvent>,
+    dropped: Counter,
+}
 
 impl Recorder {
-    /// Starts the task; it ends with the recorder.
-    pub(crate) fn start(client: Client) -> Self {
-        let (sender, receiver) = mpsc::channel(MOST_WAITING);
-        tokio::spawn(publish_all(client, receiver));
-        Self(sender)
+    /// A recorder, and what publishes its events. `dropped` counts those that cannot be published.
+    pub(crate) fn new(client: Client, dropped: Counter) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (queue, receiver) = mpsc::channel(MOST_WAITING);
+        let publisher = Publisher { client, recorders: Mutex::default(), dropped: dropped.clone() };
+        let publishing = async move {
+            let publish = |event| publisher.publish(event);
+            ReceiverStream::new(receiver).for_each_concurrent(AT_ONCE, publish).await;
+        };
+        (Self { queue, dropped }, publishing)
     }
 
     pub(crate) fn record(&self, job: Subject, pod: Option<Subject>, text: EventText) {
-        if self.0.try_send(QueuedEvent { job, pod, text }).is_err() {
+        if self.queue.try_send(QueuedEvent { job, pod, text }).is_err() {
+            self.dropped.inc();
             tracing::warn!("an event is dropped: too many wait for the API server");
         }
     }
 }
 
-async fn publish_all(client: Client, mut queue: mpsc::Receiver<QueuedEvent>) {
-    let mut recorders: HashMap<&'static str, events::Recorder> = HashMap::new();
-    while let Some(QueuedEvent { job, pod, text }) = queue.recv().await {
-        let recorder = recorders.entry(text.reporter).or_insert_with(|| {
-            let reporter = Reporter { controller: text.reporter.to_owned(), instance: None };
-            events::Recorder::new(client.clone(), reporter)
-        });
+struct Publisher {
+    client: Client,
+    /// One for each component that reports.
+    recorders: Mutex<HashMap<&'static str, events::Recorder>>,
+    dropped: Counter,
+}
+
+impl Publisher {
+    async fn publish(&self, QueuedEvent { job, pod, text }: QueuedEvent) {
+        let recorder = {
+            let mut recorders = self.recorders.lock().unwrap_or_else(PoisonError::into_inner);
+            let new = || {
+                let reporter = Reporter { controller: text.reporter.to_owned(), instance: None };
+                events::Recorder::new(self.client.clone(), reporter)
+            };
+            recorders.entry(text.reporter).or_insert_with(new).clone()
+        };
         let (regarding, related) = match pod {
             // Events of one reason are folded into one unless they name different pods.
             Some(pod) if text.is_about_job => (job, Some(pod)),
@@ -62,20 +95,43 @@ async fn publish_all(client: Client, mut queue: mpsc::Receiver<QueuedEvent>) {
         };
         let event = events::Event {
             type_: if text.type_ == "Warning" { EventType::Warning } else { EventType::Normal },
-            action: text.reason.clone(),
+            // Kubernetes folds events that differ in their message only, so what differs is said here as well.
+            action: if related.is_some() { text.reason.clone() } else { cut(text.message.clone(), LONGEST_ACTION) },
             reason: text.reason,
-            note: Some(cut(text.message)),
+            note: Some(cut(text.message, LONGEST_NOTE)),
             secondary: related.map(Into::into),
         };
-        if let Err(error) = recorder.publish(&event, &regarding.into()).await {
-            tracing::warn!(reason = event.reason, %error, "an event cannot be published");
+        let regarding = regarding.into();
+        let began = Instant::now();
+        let mut waits = WatchBackoff::default();
+        loop {
+            let error = match timeout(REQUEST_TIMEOUT, recorder.publish(&event, &regarding)).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) if passes(&error) && began.elapsed() < RETRY_FOR => {
+                    tokio::time::sleep(waits.next().unwrap_or_default()).await;
+                    continue;
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "no answer".to_owned(),
+            };
+            self.dropped.inc();
+            tracing::warn!(reason = event.reason, error, "an event cannot be published");
+            return;
         }
     }
 }
 
-fn cut(mut message: String) -> String {
-    if message.len() > LONGEST_NOTE {
-        let end = (0..=LONGEST_NOTE - '…'.len_utf8()).rev().find(|end| message.is_char_boundary(*end));
+/// Whether the same request may succeed soon: the API server is away or busy.
+fn passes(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+        _ => true,
+    }
+}
+
+fn cut(mut message: String, longest: usize) -> String {
+    if message.len() > longest {
+        let end = (0..=longest - '…'.len_utf8()).rev().find(|end| message.is_char_boundary(*end));
         message.truncate(end.unwrap_or_default());
         message.push('…');
     }

@@ -3,7 +3,7 @@
 use flexor_engine::controller::ObservedPod;
 use flexor_engine::pod_status::{self, PodMetadata, PodStatus};
 use flexor_engine::render::{ID_LABEL, RANK_LABEL, ROLE_LABEL};
-use flexor_model::{Job, NodeId, Rank, RoleName};
+use flexor_model::{Job, NodeId, Rank, RoleName, UnixTime};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -14,7 +14,16 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct SlimPod {
     pub(crate) metadata: ObjectMeta,
     #[serde(default)]
+    pub(crate) spec: SlimPodSpec,
+    #[serde(default)]
     pub(crate) status: PodStatus,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct SlimPodSpec {
+    /// Empty until the pod is scheduled.
+    pub(crate) node_name: String,
 }
 
 impl SlimPod {
@@ -24,8 +33,18 @@ impl SlimPod {
         self.metadata.annotations = None;
     }
 
+    /// When its grace period ends, if it terminates.
+    pub(crate) fn grace_ends_at(&self) -> Option<UnixTime> {
+        UnixTime::try_from(self.metadata.deletion_timestamp.as_ref()?.0).ok()
+    }
+
+    /// Its role, by its label.
+    pub(crate) fn role(&self) -> Option<&str> {
+        self.metadata.labels.as_ref()?.get(ROLE_LABEL).map(String::as_str)
+    }
+
     /// What the controller observes of it. None if its labels do not say which replica of the job it is.
-    pub(crate) fn observe(&self, job: &Job) -> Option<ObservedPod> {
+    pub(crate) fn observe(&self, job: &Job, overdue: bool) -> Option<ObservedPod> {
         let metadata = &self.metadata;
         let label = |key: &str| metadata.labels.as_ref()?.get(key).map(String::as_str);
         let role: RoleName = label(ROLE_LABEL)?.parse().ok()?;
@@ -36,7 +55,7 @@ impl SlimPod {
             id: NodeId(label(ID_LABEL)?.parse().ok()?),
             rank: Rank(label(RANK_LABEL)?.parse().ok()?),
             deleting: metadata.deletion_timestamp.is_some(),
-            overdue: false,
+            overdue,
             role,
         };
         Some(pod_status::observe(pod, &self.status, main))

@@ -3,9 +3,10 @@
 //! One watch for the pods of all kinds, one for their services, one for each kind of jobs or plans. Pods and services
 //! are selected by Flexor's label, so that those of others cost nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flexor_engine::render::JOB_UID_LABEL;
 use futures::{Stream, StreamExt};
@@ -18,14 +19,30 @@ use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
 use crate::executor::Shared;
 use crate::kinds::ServedKind;
 use crate::owned_objects::{JobRef, OwnedObjects};
 use crate::slim_pod::SlimPod;
+use crate::watch_backoff::WatchBackoff;
 
 /// Where the jobs of a kind are queued for reconciliation.
 pub(crate) type Queue = mpsc::UnboundedSender<ObjectRef<DynamicObject>>;
+
+/// What runs as long as the operator does. A task that ends, which it says by its name, ends the operator; dropping the
+/// set ends them all.
+pub(crate) type Tasks = JoinSet<&'static str>;
+
+/// A watch is opened again after so many seconds. A connection whose other end is gone without a word shows by then.
+const WATCH_SECONDS: u32 = 60;
+/// The API server answers within this, and a watch brings something or ends.
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 15);
+
+/// How everything is watched.
+pub(crate) fn config() -> watcher::Config {
+    watcher::Config::default().timeout(WATCH_SECONDS)
+}
 
 /// The queues of all kinds of jobs.
 #[derive(Default, Clone)]
@@ -51,17 +68,19 @@ impl Queues {
 pub(crate) fn watch_pods(
     shared: Arc<Shared>,
     queues: Queues,
+    tasks: &mut Tasks,
     on_gone: impl Fn(Gone<'_>) + Send + Sync + 'static,
 ) -> oneshot::Receiver<()> {
     let stream = watch(Api::<SlimPod>::all(shared.client.clone()), of_flexor()).modify(SlimPod::trim);
     let (is_complete, complete) = oneshot::channel();
-    tokio::spawn(async move {
+    tasks.spawn(async move {
         let on_event = |event: &Event<SlimPod>| match event {
             Event::Delete(pod) => on_gone(Gone::Pod(pod)),
             Event::InitDone => on_gone(Gone::Any),
             Event::Apply(_) | Event::Init | Event::InitApply(_) => {}
         };
         keep("pods", stream, &shared.pods, &queues, is_complete, on_event).await;
+        "the watch of pods"
     });
     complete
 }
@@ -74,15 +93,28 @@ pub(crate) enum Gone<'a> {
 }
 
 /// Keeps the services of all jobs. The receiver hears when the first list is complete.
-pub(crate) fn watch_services(shared: Arc<Shared>, queues: Queues) -> oneshot::Receiver<()> {
+pub(crate) fn watch_services(
+    shared: Arc<Shared>,
+    queues: Queues,
+    tasks: &mut Tasks,
+    on_gone: impl Fn(Option<&PartialObjectMeta<Service>>) + Send + Sync + 'static,
+) -> oneshot::Receiver<()> {
     let stream = watch(Api::<PartialObjectMeta<Service>>::all(shared.client.clone()), of_flexor());
     let (is_complete, complete) = oneshot::channel();
-    tokio::spawn(async move { keep("services", stream, &shared.services, &queues, is_complete, |_| {}).await });
+    tasks.spawn(async move {
+        let on_event = |event: &Event<PartialObjectMeta<Service>>| match event {
+            Event::Delete(service) => on_gone(Some(service)),
+            Event::InitDone => on_gone(None),
+            Event::Apply(_) | Event::Init | Event::InitApply(_) => {}
+        };
+        keep("services", stream, &shared.services, &queues, is_complete, on_event).await;
+        "the watch of services"
+    });
     complete
 }
 
 fn of_flexor() -> watcher::Config {
-    watcher::Config::default().labels(JOB_UID_LABEL)
+    config().labels(JOB_UID_LABEL)
 }
 
 async fn keep<K: ResourceExt + Debug + Send + 'static>(
@@ -94,7 +126,7 @@ async fn keep<K: ResourceExt + Debug + Send + 'static>(
     on_event: impl Fn(&Event<K>),
 ) {
     let mut is_complete = Some(is_complete);
-    let mut stream = std::pin::pin!(stream.default_backoff());
+    let mut stream = std::pin::pin!(stream.backoff(WatchBackoff::default()));
     while let Some(event) = stream.next().await {
         match event {
             Ok(event) => {
@@ -113,30 +145,37 @@ async fn keep<K: ResourceExt + Debug + Send + 'static>(
 }
 
 /// Keeps the jobs or plans of a kind, and calls `on_change` with each that comes or changes, `on_gone` with each that
-/// goes.
+/// goes, and `on_list` with the uids of all whenever they were listed.
 pub(crate) fn watch_kind(
     client: Client,
     kind: &ServedKind,
+    tasks: &mut Tasks,
     on_change: impl Fn(&DynamicObject) + Send + 'static,
     on_gone: impl Fn(&DynamicObject) + Send + 'static,
+    on_list: impl Fn(&HashSet<String>) + Send + 'static,
 ) -> Store<DynamicObject> {
     let writer = Writer::new(kind.resource.clone());
     let store = writer.as_reader();
     let api = Api::<DynamicObject>::all_with(client, &kind.resource);
     let trim = |object: &mut DynamicObject| object.metadata.managed_fields = None;
-    let stream = watch(api, watcher::Config::default()).modify(trim).reflect(writer);
+    let stream = watch(api, config()).modify(trim).reflect(writer);
     let (what, listed) = (kind.resource.plural.clone(), store.clone());
-    tokio::spawn(async move {
-        let mut stream = std::pin::pin!(stream.default_backoff());
+    tasks.spawn(async move {
+        let mut stream = std::pin::pin!(stream.backoff(WatchBackoff::default()));
         while let Some(event) = stream.next().await {
             match event {
                 Ok(Event::Apply(object)) => on_change(&object),
                 Ok(Event::Delete(object)) => on_gone(&object),
-                Ok(Event::InitDone) => listed.state().iter().for_each(|object| on_change(object)),
+                Ok(Event::InitDone) => {
+                    let all = listed.state();
+                    on_list(&all.iter().filter_map(|object| object.uid()).collect());
+                    all.iter().for_each(|object| on_change(object));
+                }
                 Ok(Event::Init | Event::InitApply(_)) => {}
                 Err(error) => tracing::warn!(what, %error, "a watch broke; it is opened again"),
             }
         }
+        "the watch of jobs or plans"
     });
     store
 }

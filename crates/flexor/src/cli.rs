@@ -316,9 +316,9 @@ pub struct MasterArgs {
 /// Arguments of `flexor sidecar`.
 #[derive(Debug, Args)]
 pub struct SidecarArgs {
-    /// Address to serve TCPStore on for the programs of this pod; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", default_value_t = local(ports::STORE))]
-    pub listen: SocketAddr,
+    /// Address to serve TCPStore on for the programs of this pod; port 0 takes a free one. Repeat it to serve several
+    #[arg(long, value_name = "ADDRESS", default_values_t = [local(ports::STORE)])]
+    pub listen: Vec<SocketAddr>,
     /// gRPC address of the job's master; the name is resolved again for every connection
     #[arg(long, value_name = "HOST:PORT")]
     pub upstream: String,
@@ -331,6 +331,12 @@ pub struct SidecarArgs {
     /// UID of this pod
     #[arg(long, value_name = "UID", env = "POD_UID")]
     pub pod_uid: Option<String>,
+    /// File in which the pod's program leaves its error; read when the sidecar is stopped, after the program has ended
+    #[arg(long, value_name = "FILE", requires = "message_file")]
+    pub error_file: Option<PathBuf>,
+    /// File to write that error to, on one line: the container's termination message on Kubernetes
+    #[arg(long, value_name = "FILE", requires = "error_file")]
+    pub message_file: Option<PathBuf>,
     /// Format of the line that is printed when the sidecar listens
     #[arg(short, long, value_enum, default_value = "text")]
     pub output: Format,

@@ -24,6 +24,11 @@ pub fn start() {
     start_with("info", BoxMakeWriter::new(io::stderr));
 }
 
+/// Starts logging for an operator: the library beneath it repeats what the operator says itself.
+pub fn start_for_operator() {
+    start_with("info,kube_runtime=error,kube_client=off", BoxMakeWriter::new(io::stderr));
+}
+
 /// Starts logging for a launcher: its own actions, and of its own master only job-level messages. Store and run
 /// status log only errors, because the launcher itself reports lost masters and nodes. Logging never waits for a reader; [`flush`] does.
 pub fn start_for_launch() {

@@ -14,14 +14,14 @@ use crate::tree::project_root;
 /// Whether this program is the optimised build.
 pub(super) const IS_OPTIMISED: bool = !cfg!(debug_assertions);
 
-/// Builds this program with optimisation and runs the race with it.
-pub(super) fn play(race: &str, repeats: u32) -> Result<()> {
+/// Builds this program with optimisation and runs the race with it, with the same arguments.
+pub(super) fn play(race: &str) -> Result<()> {
     let root = project_root()?;
     let built = compile::run(&root, "load generator", &["build", "--package=xtask", "--profile=release"])?;
     let program = built.into_iter().find(|artifact| artifact.target.name == "xtask").and_then(|found| found.executable);
     let program = program.context("cargo built no program called xtask")?;
     let status = Command::new(&program)
-        .args(["bench", race, "--repeats", &repeats.to_string()])
+        .args(std::env::args_os().skip(1))
         .current_dir(&root)
         .status()
         .with_context(|| format!("cannot start {}", program.display()))?;

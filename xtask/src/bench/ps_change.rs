@@ -13,6 +13,7 @@ mod stop_the_world;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use flexor_ps::client::AcknowledgedVersions;
 use flexor_wire::master::v1 as wire;
 use flexor_worker::ledger::{LedgerClient, WorkerName};
 use tokio::runtime::Runtime;
@@ -129,6 +130,7 @@ async fn finish_data(master: &str, dataset: &str) -> Result<()> {
     let spec = wire::Dataset { name, records: 1, batch: 1, epochs: Some(1), ..wire::Dataset::default() };
     ledger.register(spec).await?;
     let lease = ledger.lease(dataset, 1).await?.context("there is one record to learn")?;
-    ledger.acknowledge(lease.held.context("a lease has something")?, true).await?;
+    let held = lease.held.context("a lease has something")?;
+    ledger.acknowledge(held, &AcknowledgedVersions::default(), true).await?;
     Ok(())
 }

@@ -150,7 +150,10 @@ fn of_dialect(kind: &flexor_dialects::Kind) -> ObjectKind {
     names.extend(names.clone().into_iter().map(|name| format!("{name}.{}", spec.group)));
     names.extend(spec.names.short_names.unwrap_or_default());
     let version = spec.versions.into_iter().next();
-    let scale = version.as_ref().and_then(|version| version.subresources.as_ref()?.scale.as_ref());
+    // Jobs of a dialect with plans are scaled by plans.
+    let has_plans = flexor_dialects::kinds().any(|other| other.dialect == kind.dialect && other.is_plan);
+    let scale = version.as_ref().filter(|_| !has_plans);
+    let scale = scale.and_then(|version| version.subresources.as_ref()?.scale.as_ref());
     let scale = scale.map(|scale| scale.spec_replicas_path.clone());
     let columns = version.and_then(|version| version.additional_printer_columns).unwrap_or_default();
     let columns = columns.into_iter().map(|column| Column {

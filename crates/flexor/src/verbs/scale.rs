@@ -1,6 +1,7 @@
 //! `flexor scale`: sets the replicas of roles.
 //!
-//! Kinds with a scale subresource are edited in place, as `kubectl scale` does. DLRover jobs get a ScalePlan.
+//! Kinds with a scale subresource are edited in place, as `kubectl scale` does. DLRover jobs get a ScalePlan, which says
+//! who changed what.
 
 use anyhow::anyhow;
 use flexor_local::api::Client;

@@ -5,5 +5,6 @@
 mod cluster;
 mod listings;
 mod local;
+mod node;
 mod peers;
 mod program;

@@ -78,7 +78,7 @@ impl Worker {
 
     /// Acknowledges its batch and leases the next.
     async fn go_on(&mut self) -> Result<()> {
-        let done = wire::AcknowledgeBatches { done: Some(self.held), durable: false };
+        let done = wire::AcknowledgeBatches { done: Some(self.held), durable: false, versions: Vec::new() };
         match self.session.ask(Op::Acknowledge(done)).await? {
             Answer::Accounted(accounted) if accounted.records > 0 => {}
             other => bail!("a batch was acknowledged and the master answered {other:?}"),

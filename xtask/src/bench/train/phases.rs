@@ -79,7 +79,7 @@ pub(super) async fn measure(program: &Path, data: &Path) -> Result<[f64; PHASES.
             client.push(&push).await?;
             clock.done(4);
             let held = wire::LeasedBatches { first: of.number, count: 1, ..lease.held.unwrap_or_default() };
-            ledger.acknowledge(held, false).await?;
+            ledger.acknowledge(held, &client.take_acknowledged(), false).await?;
             clock.done(5);
             batches += 1;
         }

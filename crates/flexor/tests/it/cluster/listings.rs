@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use flexor_testbed::{Cluster, ClusterConfig, cluster_or_skip};
+use flexor_testbed::{Cluster, ClusterConfig, NodeGroup, cluster_or_skip};
 
 use super::{
     installed::{apply_text, in_repository, succeed},
@@ -47,6 +47,11 @@ impl Section {
     fn run(&self, cluster: &Cluster) {
         self.rows.iter().for_each(|row| row.run(cluster));
     }
+}
+
+/// Large enough for every job of the tables.
+fn large_cluster() -> ClusterConfig {
+    ClusterConfig::with_nodes([NodeGroup::new("node", 8).cpu("64").memory("256Gi")])
 }
 
 /// How long a state may take to be reached.
@@ -161,7 +166,7 @@ async fn rows_marked_as_true_today_are_true() {
         // Two tables of one tutorial begin anew.
         let mine: Vec<_> = after_installing.iter().filter(|section| section.dialect() == overlay.step).collect();
         for section in mine.iter().map(Some).chain(mine.is_empty().then_some(None)) {
-            let cluster = cluster_or_skip!(ClusterConfig::default());
+            let cluster = cluster_or_skip!(large_cluster());
             overlay.run(&cluster);
             if overlay.step == "dlrover" {
                 apply_text(&cluster, VOLUME);
@@ -173,7 +178,7 @@ async fn rows_marked_as_true_today_are_true() {
         }
     }
     for section in alone {
-        let cluster = cluster_or_skip!(ClusterConfig::default());
+        let cluster = cluster_or_skip!(large_cluster());
         section.run(&cluster);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use flexor_testbed::{ClusterConfig, cluster_or_skip};
 
 use super::{
-    installed::{install, succeed, with_all_kinds},
+    installed::{in_repository, install, succeed, with_all_kinds},
     manifests::{definitions, example_of},
 };
 
@@ -67,4 +67,31 @@ async fn with_all_kinds_installed_full_names_tell_them_apart() {
         let _ = writeln!(shown, "kubectl get {name}\n{}\n", without_age(&table));
     }
     insta::assert_snapshot!(shown);
+}
+
+/// DLRover's tutorials install with `make deploy IMG=…`.
+#[tokio::test(flavor = "multi_thread")]
+async fn make_deploys_the_given_image_and_refuses_dlrovers_own() {
+    let cluster = cluster_or_skip!(ClusterConfig::default());
+    let make = |target: &str, image: &str| {
+        let mut make = cluster.command_in("make");
+        make.args(["-C", &in_repository("tutorials/dlrover"), target, &format!("IMG={image}")]);
+        make.arg(format!("KUBECTL={}", cluster.tools().kubectl().display()));
+        make
+    };
+    for (image, says) in [
+        ("easydl/elasticjob-controller:v0.1.1", "is DLRover's own controller"),
+        ("flexor", "the image flexor has no tag"),
+        ("", "no image is given"),
+    ] {
+        let refused = make("deploy", image).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains(says), "{image}: {said}");
+    }
+    succeed(&mut make("deploy", "registry.example:5000/flexor:1.2"));
+    let image = "jsonpath={.spec.template.spec.containers[0].image}";
+    let deployment = ["-n", "dlrover", "get", "deployment", "dlrover-controller-manager", "-o", image];
+    assert_eq!(succeed(&mut cluster.kubectl(deployment)), "registry.example:5000/flexor:1.2");
+    succeed(&mut make("undeploy", ""));
+    assert!(!cluster.kubectl(["get", "crd", "scaleplans.elastic.iml.github.io"]).output().unwrap().status.success());
 }

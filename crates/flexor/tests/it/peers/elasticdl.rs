@@ -71,7 +71,7 @@ fn the_released_worker_trains_with_our_servers() {
     servers.iter().zip(0..).for_each(|(_, number)| await_text(&log(&format!("ps-{number}")), "listening="));
 
     let common =
-        ["--model_def=clicks.custom_model", "--training_data=made-up", "--minibatch_size=64", "--num_epochs=4"];
+        ["--model_def=clicks.custom_model", "--training_data=made-up", "--minibatch_size=64", "--num_epochs=6"];
     let master_port = free_port();
     let mut master = python.command(&["master.py"]);
     master.args(common).args(["--num_minibatches_per_task=16", "--num_ps_pods=2", "--num_workers=1"]);
@@ -84,7 +84,7 @@ fn the_released_worker_trains_with_our_servers() {
     worker.args(["--ps_addrs", &format!("127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]), "--log_loss_steps=64"]);
     worker.args(common);
     let mut worker = start(worker, &log("worker"));
-    // 8,192 records, four times, in batches of 64.
+    // 8,192 records, six times, in batches of 64.
     await_text(&log("master"), "finished");
     assert!(worker.0.wait().unwrap().success(), "{}", fs::read_to_string(log("worker")).unwrap());
 
@@ -93,10 +93,10 @@ fn the_released_worker_trains_with_our_servers() {
         output.lines().filter_map(|line| line.split_once("Loss = ")?.1.split(',').next()?.parse().ok()).collect();
     // Each is of one batch, so a single one is noisy.
     let last = losses.iter().rev().take(3).sum::<f64>() / 3.0;
-    assert!(losses.len() >= 7 && losses[0] > 0.6 && last < 0.3, "{losses:?}");
-    assert!(log("checkpoints/version-512/ps-1-of-2").is_dir());
+    assert!(losses.len() >= 11 && losses[0] > 0.6 && last < 0.3, "{losses:?}");
+    assert!(log("checkpoints/version-768/ps-1-of-2").is_dir());
     let versions = ports.map(version_of);
-    assert_eq!(versions, [512, 512], "every server gets every push");
+    assert_eq!(versions, [768, 768], "every server gets every push");
 }
 
 /// The version that a server reports.

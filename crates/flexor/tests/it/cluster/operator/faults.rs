@@ -1,8 +1,11 @@
 //! The operator is killed, and jobs lack what they need.
 
-use flexor_testbed::{ClusterConfig, cluster_or_skip};
+use std::collections::BTreeMap;
 
-use super::jobs::{ALL_REDUCE, apply, await_running, eventually, get, served};
+use flexor_testbed::{Cluster, ClusterConfig, cluster_or_skip};
+use serde_json::Value;
+
+use super::jobs::{ALL_REDUCE, PARAMETER_SERVERS, apply, await_running, eventually, get, running, served};
 use super::turn;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,4 +57,63 @@ async fn a_quota_shows_in_the_status_and_the_job_goes_on_when_it_is_lifted() {
     );
     apply(&namespace, &quota(5));
     await_running(&namespace, &operator, &["elasticjob-j-dlrover-master", "j-edljob-worker-0", "j-edljob-worker-1"]);
+}
+
+/// How often each pod was created, as the API server wrote it down.
+fn creations(cluster: &Cluster, namespace: &str) -> BTreeMap<String, u32> {
+    let log = std::fs::read_to_string(cluster.audit_log()).unwrap();
+    let mut created = BTreeMap::new();
+    for request in log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let object = &request["objectRef"];
+        let is_pod =
+            object["resource"] == "pods" && object["subresource"].is_null() && object["namespace"] == namespace;
+        let is_ours = request["user"]["username"] == "system:serviceaccount:flexor-system:flexor-operator";
+        if is_pod && is_ours && request["verb"] == "create" && request["responseStatus"]["code"] == 201 {
+            *created.entry(object["name"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
+        }
+    }
+    created
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_killed_after_every_action_reaches_the_same_end_and_creates_no_pod_twice() {
+    let _turn = turn().await;
+    let cluster = cluster_or_skip!(ClusterConfig::default().auditing_service_accounts());
+    let mut operator = served(&cluster).await;
+    let namespace = cluster.namespace("boundaries").await.unwrap();
+    let plan = "{apiVersion: elastic.iml.github.io/v1alpha1, kind: ScalePlan, metadata: {name: more}, spec: {ownerJob: p, replicaResourceSpecs: {worker: {replicas: 2}, ps: {replicas: 1}}}}";
+    let of_j = ["elasticjob-j-dlrover-master", "j-edljob-worker-0", "j-edljob-worker-1"];
+    let of_p = ["elasticjob-p-dlrover-master", "p-edljob-chief-0", "p-edljob-ps-0", "p-edljob-ps-1"];
+    let sorted = |names: &[&[&'static str]]| {
+        let mut names = names.concat();
+        names.sort_unstable();
+        names
+    };
+
+    operator.kill();
+    apply(&namespace, ALL_REDUCE);
+    apply(&namespace, PARAMETER_SERVERS);
+    let lives = operator.run_in_short_lives(1);
+    assert!(lives > 10, "{lives} lives for more than ten actions");
+    assert_eq!(running(&namespace), sorted(&[&of_j, &of_p]));
+    let once = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 1)).collect::<BTreeMap<_, _>>();
+    assert_eq!(creations(&cluster, namespace.name()), once(&sorted(&[&of_j, &of_p])));
+
+    // A lost pod, an edit and a plan at the same time.
+    crate::cluster::installed::succeed(&mut namespace.kubectl(["delete", "pod", "j-edljob-worker-1"]));
+    apply(&namespace, &ALL_REDUCE.replace("replicas: 2", "replicas: 3"));
+    apply(&namespace, plan);
+    operator.run_in_short_lives(1);
+    let more = ["j-edljob-worker-2", "p-edljob-worker-0", "p-edljob-worker-1"];
+    let all = sorted(&[&of_j, &of_p[..3], &more]);
+    assert_eq!(running(&namespace), all);
+    assert_eq!(get(&namespace, &["scaleplan", "more"])["status"]["phase"], "Succeeded");
+    let mut expected = once(&sorted(&[&of_j, &of_p, &more]));
+    expected.insert("j-edljob-worker-1".to_owned(), 2);
+    assert_eq!(creations(&cluster, namespace.name()), expected);
+
+    // An operator that lives on finds nothing to do.
+    operator.restart();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(!operator.log().contains(" pod "), "{}", operator.log());
 }

@@ -1,12 +1,15 @@
 //! Starts and ends the operator.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use flexor_testbed::{Cluster, ClusterProgram};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Mutex, MutexGuard};
 
+use crate::cluster::installed::succeed;
 use crate::listings::Row;
 use crate::program::bin;
 
@@ -14,6 +17,15 @@ use crate::program::bin;
 static TURN: Mutex<()> = Mutex::const_new(());
 
 const DEADLINE: Duration = Duration::from_secs(120);
+/// An operator that did nothing for so long has nothing to do.
+const QUIET: Duration = Duration::from_secs(3);
+/// Nothing runs in the pods of fake nodes.
+const ARGS: [&str; 5] = ["operator", "--http", "127.0.0.1:0", "--no-master-feeds", "--image"];
+const IMAGE: &str = "flexor:test";
+
+fn args(image: &str) -> impl Iterator<Item = String> {
+    ARGS.into_iter().chain([image]).map(str::to_owned)
+}
 
 /// Waits for the turn of a test that starts a cluster with an operator.
 pub async fn turn() -> MutexGuard<'static, ()> {
@@ -25,6 +37,10 @@ pub struct Operator<'a> {
     cluster: &'a Cluster,
     kubeconfig: PathBuf,
     program: Option<ClusterProgram>,
+    /// The image that it gives to jobs from its next start on.
+    pub image: &'static str,
+    /// The API server forgets for a moment who has which rights when it starts.
+    pub may_be_refused: bool,
 }
 
 impl<'a> Operator<'a> {
@@ -40,21 +56,88 @@ impl<'a> Operator<'a> {
     /// Under a service account; waits until it serves.
     pub async fn start(cluster: &'a Cluster, namespace: &str, account: &str) -> Self {
         let kubeconfig = cluster.kubeconfig_of(namespace, account).await.unwrap();
-        let mut operator = Self { cluster, kubeconfig, program: None };
+        let mut operator = Self { cluster, kubeconfig, program: None, image: IMAGE, may_be_refused: false };
         operator.restart();
         operator
+    }
+
+    /// Starts it again whenever it has aborted, with an abort after so many actions, until it has nothing left to do for
+    /// a while. Returns how often it was started.
+    pub fn run_in_short_lives(&mut self, actions: u64) -> u32 {
+        self.kill();
+        let abort = ["--abort-after".to_owned(), actions.to_string()];
+        let began = Instant::now();
+        let mut lives = 0;
+        loop {
+            let args = args(self.image).chain(abort.clone());
+            let mut program = self.cluster.run(&bin(), args, &self.kubeconfig).unwrap();
+            lives += 1;
+            let born = Instant::now();
+            while program.ended().is_none() {
+                if born.elapsed() > QUIET {
+                    program.kill().unwrap();
+                    return lives;
+                }
+                assert!(began.elapsed() < DEADLINE, "it does not come to rest after {lives} lives: {}", program.log());
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+
+    /// Starts one that must refuse to serve. Returns what it said.
+    pub async fn refused(cluster: &'a Cluster, namespace: &str, account: &str) -> String {
+        let kubeconfig = cluster.kubeconfig_of(namespace, account).await.unwrap();
+        let mut program = cluster.run(&bin(), args(IMAGE), &kubeconfig).unwrap();
+        let began = Instant::now();
+        loop {
+            if let Some(status) = program.ended() {
+                assert!(!status.success(), "{}", program.log());
+                return program.log();
+            }
+            assert!(began.elapsed() < DEADLINE, "it has not ended: {}", program.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Kills it if it runs, starts it, and waits until it serves.
     pub fn restart(&mut self) {
         self.kill();
-        let args = ["operator", "--http", "127.0.0.1:0", "--image", "flexor:test"];
-        self.program = Some(self.cluster.run(&bin(), args, &self.kubeconfig).unwrap());
+        self.program = Some(self.cluster.run(&bin(), args(self.image), &self.kubeconfig).unwrap());
         let began = Instant::now();
         while !self.log().contains(" serving ") {
             assert!(began.elapsed() < DEADLINE, "the operator does not serve: {}", self.log());
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Asks it to end, as Kubernetes does, and waits until it has. Returns its exit code.
+    pub fn terminate(&mut self) -> Option<i32> {
+        let program = self.program.as_mut().expect("it runs");
+        let pid = program.pid().expect("it runs").to_string();
+        succeed(Command::new("kill").args(["-TERM", &pid]));
+        let began = Instant::now();
+        loop {
+            if let Some(status) = program.ended() {
+                println!("{}", program.log());
+                self.program = None;
+                return status.code();
+            }
+            assert!(began.elapsed() < DEADLINE, "it does not end: {}", program.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// What it answers to a GET of this path: the status line, and the body.
+    pub async fn http(&self, path: &str) -> (String, String) {
+        let log = self.log();
+        let address = log.split("http=").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let address = address.unwrap_or_else(|| panic!("no address in {log}")).parse().unwrap();
+        let mut stream = self.cluster.connect(address).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+        (head.lines().next().unwrap().to_owned(), body.to_owned())
     }
 
     pub fn kill(&mut self) {
@@ -75,7 +158,7 @@ impl<'a> Operator<'a> {
 
 impl Drop for Operator<'_> {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if !std::thread::panicking() && !self.may_be_refused {
             assert!(!self.lacks_rights(), "{}", self.log());
         }
     }

@@ -60,6 +60,22 @@ spec:
       template: {spec: {containers: [{name: main, image: x, command: [torchrun, train.py]}]}}
 ";
 
+pub const PARAMETER_SERVERS: &str = "
+apiVersion: elastic.iml.github.io/v1alpha1
+kind: ElasticJob
+metadata: {name: p}
+spec:
+  distributionStrategy: ParameterServerStrategy
+  optimizeMode: manual
+  replicaSpecs:
+    ps:
+      replicas: 2
+      template: {spec: {containers: [{name: main, image: x, command: [flexor, ps]}]}}
+    worker:
+      replicas: 1
+      template: {spec: {containers: [{name: main, image: x, command: [flexor, worker]}]}}
+";
+
 pub async fn served(cluster: &Cluster) -> Operator<'_> {
     install(cluster, "deploy/default").await;
     Operator::start(cluster, "flexor-system", "flexor-operator").await
@@ -169,4 +185,48 @@ async fn a_plan_without_its_job_or_for_an_unknown_role_fails_and_changes_nothing
     assert_eq!(running(&namespace), all);
     apply(&namespace, &plan("good", "j", "worker"));
     await_running(&namespace, &operator, &[all[0], all[1], all[2], "j-edljob-worker-2"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_that_are_over_or_contradict_themselves_say_so_and_jobs_scale_with_kubectl() {
+    let _turn = turn().await;
+    let cluster = cluster_or_skip!(ClusterConfig::default());
+    let operator = served(&cluster).await;
+    let namespace = cluster.namespace("scale").await.unwrap();
+    apply(&namespace, ALL_REDUCE);
+    let all = ["elasticjob-j-dlrover-master", "j-edljob-worker-0", "j-edljob-worker-1", "j-edljob-worker-2"];
+    await_running(&namespace, &operator, &all[..3]);
+    succeed(&mut namespace.kubectl(["scale", "elasticjobs.elastic.iml.github.io", "j", "--replicas=3"]));
+    await_running(&namespace, &operator, &all);
+    let scale = get(&namespace, &["elasticjobs.elastic.iml.github.io", "j"]);
+    assert_eq!(scale["spec"]["replicaSpecs"]["worker"]["replicas"], 3);
+    let replicas = || get(&namespace, &["elasticjobs.elastic.iml.github.io", "j"])["status"]["replicas"].clone();
+    eventually("the count", || operator.log(), || (replicas() == 3).then_some(()));
+
+    // The label names another job than ownerJob, which decides.
+    let plan = |replicas: u32| {
+        format!(
+            "{{apiVersion: elastic.iml.github.io/v1alpha1, kind: ScalePlan, metadata: {{name: p, labels: {{elasticjob-name: other}}}}, spec: {{ownerJob: j, replicaResourceSpecs: {{worker: {{replicas: {replicas}}}}}}}}}"
+        )
+    };
+    apply(&namespace, &plan(2));
+    await_running(&namespace, &operator, &all[..3]);
+    let phase = || get(&namespace, &["scaleplan", "p"])["status"]["phase"].clone();
+    eventually("the plan to end", || operator.log(), || (phase() == "Succeeded").then_some(()));
+    let events =
+        || succeed(&mut namespace.kubectl(["get", "events", "--field-selector=involvedObject.kind=ScalePlan"]));
+    eventually(
+        "the warning",
+        || format!("{} {}", events(), operator.log()),
+        || events().contains("other").then_some(()),
+    );
+
+    apply(&namespace, &plan(3));
+    let warning = "the plan is over and is not carried out again";
+    eventually(
+        "the warning",
+        || format!("{} {}", events(), operator.log()),
+        || events().contains(warning).then_some(()),
+    );
+    assert_eq!(running(&namespace), &all[..3]);
 }

@@ -163,7 +163,7 @@ impl Pure {
 
     fn carry_out(&mut self, action: Action) {
         match action {
-            Action::SetStatus(status) => self.status = *status,
+            Action::SetStatus(status) | Action::NoteStatus(status) => self.status = *status,
             Action::SetPlanStatus { plan, status } => {
                 self.plans.iter_mut().find(|seen| seen.plan.name.as_str() == plan).unwrap().status = status;
             }
@@ -187,7 +187,7 @@ impl Pure {
             Action::DeletePod { uid, .. } => self.pods.retain(|pod| pod.uid != uid),
             Action::CreateService(desired) => _ = self.services.insert(desired.name),
             Action::DeleteService { name } => _ = self.services.remove(&name),
-            Action::Record(_) => {}
+            Action::Record(_) | Action::RecordLoss { .. } => {}
             Action::DeleteJob { .. } => panic!("nobody deletes the job"),
         }
     }

@@ -1,0 +1,288 @@
+//! The rights of the operator and of training pods: each that is granted is used, and nothing else is granted.
+
+use std::collections::BTreeSet;
+
+use flexor_testbed::{Cluster, ClusterConfig, TestNamespace, cluster_or_skip};
+use serde_json::Value;
+
+use super::jobs::{ALL_REDUCE, PARAMETER_SERVERS, apply, await_running, eventually, get, running};
+use super::{Operator, turn};
+use crate::cluster::installed::{install, succeed};
+
+/// Verb, group and resource.
+type Right = (String, String, String);
+
+/// Used by the API server on behalf of the operator, where it checks who may name a job as owner; no request of its own.
+const OWNER_CHECK: &str = "/finalizers";
+
+/// All rights that the roles of an overlay grant.
+fn granted(cluster: &Cluster, role: &[&str]) -> BTreeSet<Right> {
+    let words = [&["get"], role, &["-o", "json"]].concat();
+    let role: Value = serde_json::from_str(&succeed(&mut cluster.kubectl(words))).unwrap();
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let mut rights = BTreeSet::new();
+    for rule in role["rules"].as_array().unwrap() {
+        for verb in texts(&rule["verbs"]) {
+            for group in texts(&rule["apiGroups"]) {
+                for resource in texts(&rule["resources"]) {
+                    rights.insert((verb.clone(), group.clone(), resource));
+                }
+            }
+        }
+    }
+    rights
+}
+
+/// What an account has asked of the API server. What everybody may ask (reviews of one's own rights, discovery) is left
+/// out.
+fn used(cluster: &Cluster, account: &str) -> BTreeSet<Right> {
+    let log = std::fs::read_to_string(cluster.audit_log()).unwrap();
+    let mut rights = BTreeSet::new();
+    for line in log.lines() {
+        let Ok(request) = serde_json::from_str::<Value>(line) else { continue };
+        let object = &request["objectRef"];
+        if request["user"]["username"] != account || object["resource"].is_null() {
+            continue;
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let group = text(&object["apiGroup"]);
+        if group == "authorization.k8s.io" {
+            continue;
+        }
+        let resource = match text(&object["subresource"]) {
+            part if part.is_empty() => text(&object["resource"]),
+            part => format!("{}/{part}", text(&object["resource"])),
+        };
+        rights.insert((text(&request["verb"]), group, resource));
+    }
+    rights
+}
+
+/// An overlay with the names of its objects, and jobs of each of its kinds.
+struct Overlay {
+    folder: &'static str,
+    namespace: &'static str,
+    account: &'static str,
+    role: &'static str,
+    leader_election: &'static str,
+    jobs: &'static [Walk],
+    has_plans: bool,
+}
+
+/// A job whose pods and services others change.
+struct Walk {
+    manifest: &'static str,
+    pods: &'static [&'static str],
+    kind: &'static str,
+    name: &'static str,
+    /// The pod that is lost.
+    lost: &'static str,
+}
+
+const OF_DLROVER: Walk = Walk {
+    manifest: ALL_REDUCE,
+    pods: &["elasticjob-j-dlrover-master", "j-edljob-worker-0", "j-edljob-worker-1"],
+    kind: "elasticjobs.elastic.iml.github.io",
+    name: "j",
+    lost: "j-edljob-worker-0",
+};
+
+const OF_TORCH: Walk = Walk {
+    manifest: "
+apiVersion: elastic.pytorch.org/v1alpha1
+kind: ElasticJob
+metadata: {name: t}
+spec:
+  minReplicas: 1
+  maxReplicas: 2
+  replicaSpecs:
+    Worker:
+      replicas: 2
+      template: {spec: {containers: [{name: main, image: x, command: [torchrun, train.py]}]}}
+---
+# It ends, and is removed.
+apiVersion: elastic.pytorch.org/v1alpha1
+kind: ElasticJob
+metadata: {name: removed}
+spec:
+  rdzvEndpoint: etcd:2379
+  minReplicas: 1
+  maxReplicas: 1
+  ttlSecondsAfterFinished: 0
+  replicaSpecs:
+    Worker:
+      replicas: 1
+      template:
+        metadata: {annotations: {testbed.flexor.dev/complete-after: 100ms}}
+        spec: {containers: [{name: main, image: x, command: [torchrun, train.py]}]}
+",
+    pods: &["t-master", "t-worker-0", "t-worker-1"],
+    kind: "elasticjobs.elastic.pytorch.org",
+    name: "t",
+    lost: "t-worker-0",
+};
+
+const OF_EDL: Walk = Walk {
+    manifest: "
+apiVersion: paddlepaddle.org/v1
+kind: TrainingJob
+metadata: {name: e}
+spec:
+  image: x
+  trainer: {entrypoint: python train.py, min-instance: 2, max-instance: 2}
+  pserver: {min-instance: 1, max-instance: 1}
+",
+    pods: &["e-master-0", "e-pserver-0", "e-trainer-0", "e-trainer-1"],
+    kind: "trainingjobs.paddlepaddle.org",
+    name: "e",
+    lost: "e-trainer-0",
+};
+
+const DLROVER: Overlay = Overlay {
+    folder: "deploy/dlrover",
+    namespace: "dlrover",
+    account: "dlrover-controller-manager",
+    role: "dlrover-manager-role",
+    leader_election: "dlrover-leader-election-role",
+    jobs: &[OF_DLROVER],
+    has_plans: true,
+};
+
+const TORCHELASTIC: Overlay = Overlay {
+    folder: "deploy/torchelastic",
+    namespace: "elastic-job",
+    account: "elastic-job-k8s-controller",
+    role: "manager-role",
+    leader_election: "leader-election-role",
+    jobs: &[OF_TORCH],
+    has_plans: false,
+};
+
+const EDL: Overlay = Overlay {
+    folder: "deploy/edl",
+    namespace: "paddlecloud",
+    account: "training-job-controller",
+    role: "training-job-controller-role",
+    leader_election: "training-job-controller-leader-election-role",
+    jobs: &[OF_EDL],
+    has_plans: false,
+};
+
+const DEFAULT: Overlay = Overlay {
+    folder: "deploy/default",
+    namespace: "flexor-system",
+    account: "flexor-operator",
+    role: "flexor-operator-role",
+    leader_election: "flexor-operator-leader-election-role",
+    jobs: &[OF_DLROVER, OF_TORCH, OF_EDL],
+    has_plans: true,
+};
+
+/// Does to a job what makes the operator use its rights: a pod and a service lose their labels, and a pod that is lost
+/// cannot be created for a while.
+fn walk(namespace: &TestNamespace<'_>, operator: &Operator<'_>, job: &Walk) {
+    apply(namespace, job.manifest);
+    await_running(namespace, operator, job.pods);
+    let uid = |kind: &str, name: &str| {
+        let answer = namespace.kubectl(["get", kind, name, "-o", "jsonpath={.metadata.uid}"]).output().unwrap();
+        String::from_utf8(answer.stdout).unwrap()
+    };
+    let services = get(namespace, &["services"]);
+    let service = services["items"][0]["metadata"]["name"].as_str().map(str::to_owned);
+    let losers = service.iter().map(|name| ("service", name.as_str())).chain([("pod", job.lost)]);
+    for (kind, name) in losers {
+        let before = uid(kind, name);
+        succeed(&mut namespace.kubectl(["label", kind, name, "flexor.dev/job-uid-"]));
+        let is_new = |now: &String| !now.is_empty() && *now != before;
+        eventually(name, || operator.log(), || Some(uid(kind, name)).filter(is_new).map(drop));
+    }
+    await_running(namespace, operator, job.pods);
+
+    // What happens twice is counted in one event.
+    for _ in 0..2 {
+        apply(namespace, "{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {pods: 0}}}");
+        eventually("the quota to hold", String::new, || {
+            (!get(namespace, &["resourcequota", "q"])["status"]["hard"].is_null()).then_some(())
+        });
+        succeed(&mut namespace.kubectl(["delete", "pod", job.lost]));
+        let status = || get(namespace, &[job.kind, job.name])["status"].clone();
+        let is_refused = || status()["reason"].as_str().is_some_and(|reason| reason.contains("CreateRefused"));
+        eventually("the refusal", || format!("{} {}", status(), operator.log()), || is_refused().then_some(()));
+        succeed(&mut namespace.kubectl(["delete", "resourcequota", "q"]));
+        await_running(namespace, operator, job.pods);
+    }
+    succeed(&mut namespace.kubectl(["delete", job.kind, "--all"]));
+    eventually("the pods to go", || operator.log(), || running(namespace).is_empty().then_some(()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dlrovers_overlay_grants_what_is_used() {
+    grants_what_is_used(&DLROVER).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn torchelastics_overlay_grants_what_is_used() {
+    grants_what_is_used(&TORCHELASTIC).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn edls_overlay_grants_what_is_used() {
+    grants_what_is_used(&EDL).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_overlay_for_all_kinds_grants_what_is_used() {
+    grants_what_is_used(&DEFAULT).await;
+}
+
+async fn grants_what_is_used(overlay: &Overlay) {
+    let _turn = turn().await;
+    let cluster = cluster_or_skip!(ClusterConfig::default().auditing_service_accounts());
+    install(&cluster, overlay.folder).await;
+    let operator = Operator::start(&cluster, overlay.namespace, overlay.account).await;
+    let namespace = cluster.namespace("rights").await.unwrap();
+    for job in overlay.jobs {
+        walk(&namespace, &operator, job);
+    }
+    if overlay.has_plans {
+        apply(&namespace, PARAMETER_SERVERS);
+        let of_p = ["elasticjob-p-dlrover-master", "p-edljob-chief-0", "p-edljob-ps-0", "p-edljob-ps-1"];
+        await_running(&namespace, &operator, &of_p);
+        let plan = "{apiVersion: elastic.iml.github.io/v1alpha1, kind: ScalePlan, metadata: {name: less}, spec: {ownerJob: p, replicaResourceSpecs: {ps: {replicas: 1}}}}";
+        apply(&namespace, plan);
+        await_running(&namespace, &operator, &of_p[..3]);
+    }
+    apply(&namespace, overlay.jobs[0].manifest);
+    let explain = || operator.log();
+    let pods = || get(&namespace, &["pods"])["items"].as_array().unwrap().clone();
+    eventually("pods", explain, || (pods().len() >= overlay.jobs[0].pods.len()).then_some(()));
+
+    let account = format!("system:serviceaccount:{}:{}", overlay.namespace, overlay.account);
+    let in_its_namespace = granted(&cluster, &["-n", overlay.namespace, "role", overlay.leader_election]);
+    let key = ("get".to_owned(), String::new(), "secrets".to_owned());
+    assert_eq!(in_its_namespace, [key.clone()].into(), "its own key");
+    let mut granted = granted(&cluster, &["clusterrole", overlay.role]);
+    assert!(granted.insert(key), "no Secret of a job is ever read");
+    granted.retain(|(_, _, resource)| !resource.ends_with(OWNER_CHECK));
+    let explain = || {
+        let used = used(&cluster, &account);
+        let only = |of: &BTreeSet<Right>, not: &BTreeSet<Right>| of.difference(not).cloned().collect::<Vec<_>>();
+        format!("only granted {:#?}, only used {:#?}", only(&granted, &used), only(&used, &granted))
+    };
+    eventually("every right to be used", explain, || (used(&cluster, &account) == granted).then_some(()));
+
+    // Masters and workers run under the account of their namespace, which has no right beyond what everybody has.
+    for pod in pods() {
+        let account = pod["spec"]["serviceAccountName"].as_str().unwrap();
+        assert_eq!(account, "default");
+    }
+    for verb in ["get", "list", "watch", "create", "update", "patch", "delete"] {
+        for resource in ["pods", "secrets", "configmaps", "services", "pods/exec", overlay.jobs[0].kind] {
+            let of_pods = format!("--as=system:serviceaccount:{}:default", namespace.name());
+            let answer = namespace.kubectl(["auth", "can-i", verb, resource, &of_pods]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&answer.stdout).trim(), "no", "{verb} {resource}");
+        }
+    }
+}

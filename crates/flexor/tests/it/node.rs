@@ -1,0 +1,5 @@
+//! Tests on real nodes: kubelets and containers. The tutorials are run from their pages.
+
+mod fixture;
+mod page;
+mod tutorials;
