@@ -258,7 +258,6 @@ def restore(path, model, optimizer, data):
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
-@record  # An exception reaches torchrun, and with it the job's status, with its traceback.
 def tell_step(step):
     """Tells the job's master how far training is, where there is one: `flexor run` shows steps a second."""
     if "FLEXOR_MASTER" not in os.environ:
@@ -275,6 +274,7 @@ def tell_step(step):
         pass  # it is away for a moment; training does not depend on it
 
 
+@record  # An exception reaches torchrun, and with it the job's status, with its traceback.
 def main():
     args = arguments()
     cuda = torch.cuda.is_available()
