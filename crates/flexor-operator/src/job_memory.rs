@@ -14,6 +14,9 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
+/// A job as a generation of its object describes it.
+pub(crate) type ReadJob = (i64, Arc<Job>);
+
 #[derive(Debug, Default)]
 pub(crate) struct JobMemory {
     /// The job as its last generation describes it.
@@ -62,7 +65,7 @@ impl JobMemory {
         &mut self,
         kind: &Kind,
         object: &DynamicObject,
-    ) -> Result<((i64, Arc<Job>), Option<Finding>), Finding> {
+    ) -> Result<(ReadJob, Option<Finding>), Finding> {
         let generation = object.metadata.generation.unwrap_or_default();
         if let Some((known, job)) = &self.job
             && *known == generation

@@ -160,16 +160,16 @@ impl Reconciler<'_> {
         if is_settled {
             return;
         }
-        let again = "its slot is filled again, which costs no retry";
+        let free = "this costs no retry";
         match pod {
             Some(pod) => {
                 slot.settled = Some(pod.uid.clone());
                 let exit = nodes::classify(&end_of(pod));
-                let cause = Cause::new(exit.kind.reason(), format!("{}; {again}", exit.detail));
+                let cause = Cause::new(exit.kind.reason(), format!("{}; {free}", exit.detail));
                 self.record_loss(role, rank, Some(&pod.name), cause);
             }
             None => {
-                let gone = format!("pod {} of {} is gone without a trace; {again}", slot.id, role.name);
+                let gone = format!("pod {} of {} is gone without a trace; {free}", slot.id, role.name);
                 self.record_loss(role, rank, None, Cause::new(Reason::PodDeleted, gone));
             }
         }

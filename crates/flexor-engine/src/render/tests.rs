@@ -301,8 +301,25 @@ fn a_foreign_program_meets_at_its_sidecar_which_comes_first() {
     let sidecar = &pod["spec"]["initContainers"][0];
     assert_eq!((&sidecar["name"], &sidecar["restartPolicy"]), (&json!(SIDECAR), &json!("Always")));
     assert_eq!(sidecar["image"], "flexor:1");
-    let command = ["flexor", "sidecar", "--upstream", "j-master-0.ns.svc:50001", "--listen=127.0.0.1:29400"];
+    let command = [
+        "flexor",
+        "sidecar",
+        "--upstream",
+        "j-master-0.ns.svc:50001",
+        "--error-file",
+        "/var/run/flexor/errors/main.json",
+        "--message-file",
+        "/dev/termination-log",
+        "--listen=127.0.0.1:29400",
+    ];
     assert_eq!(sidecar["command"], json!(command));
+    assert_eq!(value(main_of(&pod), "TORCHELASTIC_ERROR_FILE").as_deref(), Some("/var/run/flexor/errors/main.json"));
+    for container in [main_of(&pod), sidecar] {
+        assert_eq!(container["volumeMounts"][0]["mountPath"], "/var/run/flexor/errors");
+    }
+    assert_eq!(sidecar["resources"]["requests"], sidecar["resources"]["limits"]);
+    let default = &pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"];
+    assert_eq!(default, "main", "what `kubectl logs` means");
     assert_eq!(env(sidecar, "POD_UID").len(), 1);
     assert_eq!(pod["spec"]["initContainers"][1]["name"], "load");
 }
@@ -315,7 +332,7 @@ fn a_sidecar_of_a_cluster_listens_on_the_port_that_a_command_line_adds_to_its_ho
     let pod = render(&job, |_| {});
     assert_eq!(value(main_of(&pod), "RDZV_ENDPOINT").as_deref(), Some("127.0.0.1"));
     let command = pod["spec"]["initContainers"][0]["command"].as_array().unwrap();
-    assert_eq!(command[4..], [json!("--listen=127.0.0.1:29400"), json!("--listen=127.0.0.1:2222")]);
+    assert_eq!(command[8..], [json!("--listen=127.0.0.1:29400"), json!("--listen=127.0.0.1:2222")]);
 
     let pod = render_with(&job, FlexorProgram::Machine("/bin/flexor"), |_| {});
     assert!(env(main_of(&pod), "RDZV_ENDPOINT").is_empty(), "nothing serves port 2222 of a machine");
@@ -393,9 +410,10 @@ fn the_master_runs_flexor_whatever_its_template_says() {
     assert_eq!((&main["resources"]["requests"]["cpu"], value(main, "LOG").as_deref()), (&json!("1"), Some("debug")));
     let ports = json!([{ "name": "grpc", "containerPort": 50001 }, { "name": "http", "containerPort": 8080 }]);
     assert_eq!(main["ports"], ports);
-    for dropped in ["args", "livenessProbe", "volumeMounts"] {
-        assert!(main.get(dropped).is_none(), "{dropped}");
-    }
+    assert!(main.get("args").is_none(), "of another program");
+    assert_eq!(main["livenessProbe"], json!({ "httpGet": { "path": "/live", "port": "http" } }));
+    assert_eq!(main["volumeMounts"], json!([{ "name": "flexor-state", "mountPath": "/state" }]));
+    assert_eq!(pod["spec"]["automountServiceAccountToken"], false);
 }
 
 #[test]
@@ -478,4 +496,49 @@ fn the_file_with_the_token_is_named_to_every_container() {
     };
     let pod = pod(&context, &job.roles[0], &desired(&job.roles[0]));
     assert_eq!(value(main_of(&pod), "FLEXOR_TOKEN_FILE").as_deref(), Some("/token"));
+}
+
+#[test]
+fn the_token_of_a_job_is_mounted_into_every_container_on_a_cluster() {
+    let (uid, namespace) = (JobUid::from("u-1"), "ns".parse().unwrap());
+    let job = job(vec![master(), worker(container(json!({})))]);
+    let addresses = ServiceAddresses { job: &job, uid: &uid, namespace: &namespace };
+    let context = RenderContext {
+        job: &job,
+        uid: &uid,
+        namespace: &namespace,
+        owner: Owner { api_version: "example.dev/v1", kind: "Job", name: "j", uid: "u-1" },
+        flexor: FlexorProgram::Image("flexor:1"),
+        addresses: &addresses,
+        master_state: "/state",
+        error_file: &|_| "/dev/termination-log".to_owned(),
+        token: Some(TokenPlace::Secret("flexor-token-u-1".to_owned())),
+    };
+    for role in &job.roles {
+        let pod = pod(&context, role, &desired(role));
+        let volume = &pod["spec"]["volumes"][0];
+        assert_eq!(volume["secret"]["secretName"], "flexor-token-u-1");
+        let sidecars = pod["spec"]["initContainers"].as_array().into_iter().flatten();
+        for container in sidecars.chain(pod["spec"]["containers"].as_array().unwrap()) {
+            let mount = json!({ "name": "flexor-token", "mountPath": "/var/run/flexor/token", "readOnly": true });
+            assert_eq!(container["volumeMounts"][0], mount);
+            assert_eq!(value(container, "FLEXOR_TOKEN_FILE").as_deref(), Some("/var/run/flexor/token/token"));
+        }
+    }
+    let secret = token_secret(&context, "flexor-token-u-1", "s3cret");
+    assert_eq!((&secret["immutable"], &secret["stringData"]["token"]), (&json!(true), &json!("s3cret")));
+    assert_eq!(secret["metadata"]["ownerReferences"][0]["name"], "j", "it goes with the job");
+}
+
+#[test]
+fn pods_on_the_network_of_their_node_have_sidecars_at_addresses_of_their_own() {
+    let mut template = container(json!({}));
+    template["spec"]["hostNetwork"] = true.into();
+    let mut role = worker(template);
+    role.env = vec![address("PET_RDZV_ENDPOINT", "master", "store")];
+    let pod = render(&job(vec![master(), role]), |_| {});
+    let endpoint = value(main_of(&pod), "PET_RDZV_ENDPOINT").unwrap();
+    assert!(endpoint.starts_with("127.") && !endpoint.starts_with("127.0.0.1:"), "{endpoint}");
+    let command = pod["spec"]["initContainers"][0]["command"].as_array().unwrap();
+    assert_eq!(command.last().unwrap(), &json!(format!("--listen={endpoint}")));
 }

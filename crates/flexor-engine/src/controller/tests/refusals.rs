@@ -24,6 +24,17 @@ fn a_refused_pod_shows_in_the_status_and_is_tried_again_after_a_pause() {
 }
 
 #[test]
+fn a_refused_pod_is_tried_again_after_half_a_minute_at_the_latest() {
+    let mut world = World::of(1, IdRule::Rank);
+    world.refuses = Some("exceeded quota: team-a".to_owned());
+    world.pass(1800);
+    let pauses: Vec<_> = world.executor.refused.values().map(|refused| refused.attempts).collect();
+    assert!(pauses.iter().all(|attempts| *attempts >= 60), "{pauses:?}");
+    let again = world.look().requeue_at.unwrap();
+    assert!(again.saturating_sub(world.now) <= std::time::Duration::from_secs(30), "{again:?}");
+}
+
+#[test]
 fn a_running_job_shows_a_refused_replacement_until_it_is_there() {
     let mut world = World::of(2, IdRule::Rank);
     world.settle();

@@ -34,9 +34,7 @@ fn requests(cluster: &Cluster, namespace: &str) -> Vec<String> {
     let named = ours.map(|request| {
         let object = &request["objectRef"];
         let (resource, part) = (text(&object["resource"]), text(&object["subresource"]));
-        let named = format!("{} {resource}{part}", text(&request["verb"]));
-        println!("{named} {} {}", text(&object["name"]), request["responseStatus"]["code"]);
-        named
+        format!("{} {resource}{part}", text(&request["verb"]))
     });
     named.collect()
 }
@@ -110,7 +108,7 @@ fn replicas(count: u32) -> String {
 }
 
 /// Thirty of 32 workers are deleted one after another.
-async fn many_losses(namespace: &TestNamespace<'_>, operator: &Operator<'_>) {
+async fn many_losses(cluster: &Cluster, namespace: &TestNamespace<'_>, operator: &Operator<'_>) {
     apply(namespace, &ALL_REDUCE.replace("replicas: 2", "replicas: 32"));
     let runs = || get(namespace, &["pods", "--field-selector=status.phase=Running"])["items"].as_array().unwrap().len();
     eventually("all to run", || operator.log(), || (runs() == 33).then_some(()));
@@ -139,6 +137,9 @@ async fn many_losses(namespace: &TestNamespace<'_>, operator: &Operator<'_>) {
     assert!(took < Duration::from_secs(5), "{took:?}");
     let now = uids().await;
     assert!(before.iter().all(|(pod, uid)| lost.contains(pod) || now[pod] == *uid), "the others were not touched");
+    std::thread::sleep(CALM);
+    let created = requests(cluster, namespace.name()).iter().filter(|request| *request == "create pods").count();
+    assert_eq!(created, 33 + lost.len(), "each was created once again: {}", operator.log());
 }
 
 /// Services: one that lost its label, one that is refused, one of a stranger.
@@ -200,7 +201,7 @@ async fn losses_conflicts_and_services_cost_little_and_alarm_nobody() {
     let operator = served(&cluster).await;
     let space = async |hint: &str| cluster.namespace(hint).await.unwrap();
     relaunch(&cluster, &space("relaunch").await, &operator);
-    many_losses(&space("losses").await, &operator).await;
+    many_losses(&cluster, &space("losses").await, &operator).await;
     conflicts(&space("conflicts").await, &operator);
     services(&space("services").await, &operator);
 }

@@ -113,7 +113,7 @@ fn unreadable(namespace: &TestNamespace<'_>, operator: &Operator<'_>) {
             what,
             || format!("{} {}", events(namespace), operator.log()),
             || events(namespace).contains(what).then_some(()),
-        )
+        );
     };
     says("elasticjob/odd");
 
