@@ -4,7 +4,6 @@ mod claims;
 mod describe;
 mod faults;
 mod guard;
-mod hardships;
 mod jobs;
 mod policies;
 mod rights;
