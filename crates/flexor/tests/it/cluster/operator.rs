@@ -4,6 +4,7 @@ mod claims;
 mod describe;
 mod faults;
 mod guard;
+mod hardships;
 mod jobs;
 mod policies;
 mod rights;

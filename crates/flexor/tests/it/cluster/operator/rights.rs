@@ -77,8 +77,8 @@ struct Walk {
     pods: &'static [&'static str],
     kind: &'static str,
     name: &'static str,
-    /// The pod that is lost.
-    lost: &'static str,
+    /// The role whose pod of rank 0 is lost. Its successor has another name where names are not used twice.
+    loses_of: &'static str,
 }
 
 const OF_DLROVER: Walk = Walk {
@@ -86,7 +86,7 @@ const OF_DLROVER: Walk = Walk {
     pods: &["elasticjob-j-dlrover-master", "j-edljob-worker-0", "j-edljob-worker-1"],
     kind: "elasticjobs.elastic.iml.github.io",
     name: "j",
-    lost: "j-edljob-worker-0",
+    loses_of: "worker",
 };
 
 const OF_TORCH: Walk = Walk {
@@ -121,7 +121,7 @@ spec:
     pods: &["t-master", "t-worker-0", "t-worker-1"],
     kind: "elasticjobs.elastic.pytorch.org",
     name: "t",
-    lost: "t-worker-0",
+    loses_of: "worker",
 };
 
 const OF_EDL: Walk = Walk {
@@ -137,7 +137,7 @@ spec:
     pods: &["e-master-0", "e-pserver-0", "e-trainer-0", "e-trainer-1"],
     kind: "trainingjobs.paddlepaddle.org",
     name: "e",
-    lost: "e-trainer-0",
+    loses_of: "trainer",
 };
 
 const DLROVER: Overlay = Overlay {
@@ -185,20 +185,28 @@ const DEFAULT: Overlay = Overlay {
 fn walk(namespace: &TestNamespace<'_>, operator: &Operator<'_>, job: &Walk) {
     apply(namespace, job.manifest);
     await_running(namespace, operator, job.pods);
-    let uid = |kind: &str, name: &str| {
-        let answer = namespace.kubectl(["get", kind, name, "-o", "jsonpath={.metadata.uid}"]).output().unwrap();
-        String::from_utf8(answer.stdout).unwrap()
+    let run_again = || {
+        let explain = || format!("{:?} run; the operator says {}", running(namespace), operator.log());
+        eventually("as many pods to run", explain, || (running(namespace).len() == job.pods.len()).then_some(()));
     };
-    let services = get(namespace, &["services"]);
-    let service = services["items"][0]["metadata"]["name"].as_str().map(str::to_owned);
-    let losers = service.iter().map(|name| ("service", name.as_str())).chain([("pod", job.lost)]);
-    for (kind, name) in losers {
-        let before = uid(kind, name);
-        succeed(&mut namespace.kubectl(["label", kind, name, "flexor.dev/job-uid-"]));
-        let is_new = |now: &String| !now.is_empty() && *now != before;
-        eventually(name, || operator.log(), || Some(uid(kind, name)).filter(is_new).map(drop));
+    let first = |kind: &str, labels: &str| {
+        let found = get(namespace, &[kind, "-l", labels]);
+        let metadata = &found["items"].as_array().unwrap().first()?["metadata"];
+        metadata["deletionTimestamp"].is_null().then(|| {
+            let text = |name: &str| metadata[name].as_str().unwrap().to_owned();
+            (text("name"), text("uid"))
+        })
+    };
+    let lost_pod = format!("flexor.dev/role={},flexor.dev/rank=0", job.loses_of);
+    let (service, pod) = (("service", "flexor.dev/job-uid"), ("pod", lost_pod.as_str()));
+    let has_service = first(service.0, service.1).is_some();
+    for (kind, labels) in has_service.then_some(service).into_iter().chain([pod]) {
+        let (name, before) = first(kind, labels).unwrap();
+        succeed(&mut namespace.kubectl(["label", kind, &name, "flexor.dev/job-uid-"]));
+        let is_another = || first(kind, labels).filter(|(_, now)| *now != before).map(drop);
+        eventually(&format!("another {kind} than {name}"), || operator.log(), is_another);
     }
-    await_running(namespace, operator, job.pods);
+    run_again();
 
     // What happens twice is counted in one event.
     for _ in 0..2 {
@@ -206,12 +214,13 @@ fn walk(namespace: &TestNamespace<'_>, operator: &Operator<'_>, job: &Walk) {
         eventually("the quota to hold", String::new, || {
             (!get(namespace, &["resourcequota", "q"])["status"]["hard"].is_null()).then_some(())
         });
-        succeed(&mut namespace.kubectl(["delete", "pod", job.lost]));
+        let (lost, _) = first(pod.0, pod.1).unwrap();
+        succeed(&mut namespace.kubectl(["delete", "pod", &lost]));
         let status = || get(namespace, &[job.kind, job.name])["status"].clone();
         let is_refused = || status()["reason"].as_str().is_some_and(|reason| reason.contains("CreateRefused"));
         eventually("the refusal", || format!("{} {}", status(), operator.log()), || is_refused().then_some(()));
         succeed(&mut namespace.kubectl(["delete", "resourcequota", "q"]));
-        await_running(namespace, operator, job.pods);
+        run_again();
     }
     succeed(&mut namespace.kubectl(["delete", job.kind, "--all"]));
     eventually("the pods to go", || operator.log(), || running(namespace).is_empty().then_some(()));
