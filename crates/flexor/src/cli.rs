@@ -16,7 +16,7 @@ use crate::{
     exit::{self, Exit},
     launch, local, master, operator,
     output::Format,
-    run, sidecar, validate, verbs, version,
+    run, sidecar, sim, validate, verbs, version,
 };
 
 /// Elastic, fault-tolerant deep-learning training in one binary.
@@ -140,6 +140,19 @@ pub enum Command {
     /// Print environment variables that connect another launcher to a master
     #[command(subcommand)]
     Env(EnvCommand),
+    /// Repeat EDL's published experiments on a model of a cluster, and compare policies
+    ///
+    /// Jobs share a cluster under four policies: fixed sizes, EDL's autoscaler of 2017, the same with pod priority, and
+    /// Flexor's planner. The model is the one that reproduces the published runs: its scheduler, nodes and delays. A run
+    /// goes second by second without chance, so the same command prints the same figures everywhere.
+    ///
+    /// PENDING is the mean time from submission to the first running trainer; ENDED counts trainers that were ended
+    /// before their job was; JAIN is 1 if all jobs have equally many trainers; ATTAINMENT is the part of the wanted Nginx
+    /// pods that ran.
+    #[command(
+        after_help = "Examples:\n  flexor sim case1\n  flexor sim case2 --grace 30 --report case2\n  flexor sim tutorial -o json"
+    )]
+    Sim(sim::SimArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example, for bash:\n  source <(flexor completions bash)")]
     Completions {
@@ -440,6 +453,7 @@ impl Command {
             Command::Verb(verb) => verbs::run(verb),
             Command::Launch { words } => launch::run(&words),
             Command::Sidecar(args) => sidecar::run(args),
+            Command::Sim(args) => sim::run(&args),
             Command::Env(EnvCommand::Torchrun(args)) => environment::torchrun(&args),
             Command::Completions { shell } => completions::run(shell),
             Command::Version { output } => version::run(output),

@@ -28,7 +28,7 @@ mod pod_state;
 mod scale;
 mod selector;
 mod show;
-mod table;
+pub mod table;
 mod top;
 mod why;
 

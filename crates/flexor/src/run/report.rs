@@ -2,14 +2,12 @@
 //!
 //! The folder is created and checked before anything runs. All times are seconds since the start.
 
-mod axis;
 mod charts;
 mod document;
 mod earlier_report;
 mod lanes;
 pub mod logs;
 mod pace;
-mod svg;
 mod tables;
 #[cfg(test)]
 mod tests;

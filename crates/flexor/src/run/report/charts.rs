@@ -2,10 +2,10 @@
 
 use flexor_local::cluster::TrainingStatus;
 
-use super::axis::{self, Axis, Tick};
-use super::svg::{Anchor, Svg, colour, width};
 use super::timeline::{Frame, grid};
 use super::{JobRun, RunRecord};
+use crate::picture::axis::{self, Axis, Tick};
+use crate::picture::svg::{Anchor, Svg, colour, width};
 
 const HEIGHT: f64 = 96.0;
 const GAP: f64 = 34.0;

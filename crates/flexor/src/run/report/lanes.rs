@@ -4,9 +4,9 @@ use flexor_engine::controller::PodPhase;
 use flexor_local::cluster::{Activity, ClusterEvent, PodRun};
 use flexor_model::Reason;
 
-use super::svg::{Anchor, Svg, colour, cut_front};
 use super::timeline::{Frame, grid};
 use super::{JobRun, RunRecord};
+use crate::picture::svg::{Anchor, Svg, colour, cut_front};
 
 const STRIP: f64 = 10.0;
 const HEADING: f64 = 20.0;

@@ -1,9 +1,9 @@
 //! `timeline.svg`: for each job its activities and a lane for every pod, and charts below them, on a common time axis.
 
-use super::axis::Axis;
 use super::lanes::Mark;
-use super::svg::{Anchor, Svg, colour, width};
 use super::{RunRecord, charts, lanes};
+use crate::picture::axis::Axis;
+use crate::picture::svg::{Anchor, Svg, colour, cut, width};
 use crate::run::account::JobAccount;
 
 const WIDTH: f64 = 1100.0;
@@ -47,8 +47,8 @@ fn title(svg: &mut Svg, run: &RunRecord) {
     let names: Vec<String> = run.jobs.iter().map(|job| job.view.key.name.to_string()).collect();
     let (left, room) = (20.0, WIDTH - 40.0);
     let named = format!("flexor run: {} ({:.1} s)", names.join(", "), run.at(run.to));
-    svg.text((left, 26.0), 17.0, colour::INK, Anchor::Start, &super::svg::cut(&named, 17.0, room));
-    let outcomes = super::svg::cut(&outcomes.join("; "), 12.0, room);
+    svg.text((left, 26.0), 17.0, colour::INK, Anchor::Start, &cut(&named, 17.0, room));
+    let outcomes = cut(&outcomes.join("; "), 12.0, room);
     svg.text((left, 44.0), 12.0, colour::FAINT, Anchor::Start, &outcomes);
 }
 

@@ -79,6 +79,8 @@ struct Walk {
     name: &'static str,
     /// The role whose pod of rank 0 is lost. Its successor has another name where names are not used twice.
     loses_of: &'static str,
+    /// Names are not used twice: the text of its size, and that of a smaller one.
+    with_new_names: Option<(&'static str, &'static str)>,
 }
 
 const OF_DLROVER: Walk = Walk {
@@ -87,6 +89,7 @@ const OF_DLROVER: Walk = Walk {
     kind: "elasticjobs.elastic.iml.github.io",
     name: "j",
     loses_of: "worker",
+    with_new_names: None,
 };
 
 const OF_TORCH: Walk = Walk {
@@ -121,7 +124,8 @@ spec:
     pods: &["t-master", "t-worker-0", "t-worker-1"],
     kind: "elasticjobs.elastic.pytorch.org",
     name: "t",
-    loses_of: "worker",
+    loses_of: "Worker",
+    with_new_names: None,
 };
 
 const OF_EDL: Walk = Walk {
@@ -138,6 +142,7 @@ spec:
     kind: "trainingjobs.paddlepaddle.org",
     name: "e",
     loses_of: "trainer",
+    with_new_names: Some(("min-instance: 2, max-instance: 2", "min-instance: 1, max-instance: 1")),
 };
 
 const DLROVER: Overlay = Overlay {
@@ -185,9 +190,14 @@ const DEFAULT: Overlay = Overlay {
 fn walk(namespace: &TestNamespace<'_>, operator: &Operator<'_>, job: &Walk) {
     apply(namespace, job.manifest);
     await_running(namespace, operator, job.pods);
+    let uid = get(namespace, &[job.kind, job.name])["metadata"]["uid"].as_str().unwrap().to_owned();
+    let of_job = format!("flexor.dev/job-uid={uid}");
     let run_again = || {
         let explain = || format!("{:?} run; the operator says {}", running(namespace), operator.log());
-        eventually("as many pods to run", explain, || (running(namespace).len() == job.pods.len()).then_some(()));
+        let pods = || get(namespace, &["pods", "-l", &of_job])["items"].as_array().unwrap().clone();
+        let runs = |pod: &Value| pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null();
+        let all_run = |pods: &Vec<Value>| pods.len() == job.pods.len() && pods.iter().all(runs);
+        eventually("as many pods to run", explain, || Some(pods()).filter(all_run).map(drop));
     };
     let first = |kind: &str, labels: &str| {
         let found = get(namespace, &[kind, "-l", labels]);
@@ -197,14 +207,18 @@ fn walk(namespace: &TestNamespace<'_>, operator: &Operator<'_>, job: &Walk) {
             (text("name"), text("uid"))
         })
     };
-    let lost_pod = format!("flexor.dev/role={},flexor.dev/rank=0", job.loses_of);
-    let (service, pod) = (("service", "flexor.dev/job-uid"), ("pod", lost_pod.as_str()));
-    let has_service = first(service.0, service.1).is_some();
-    for (kind, labels) in has_service.then_some(service).into_iter().chain([pod]) {
+    let lost_pod = format!("{of_job},flexor.dev/role={},flexor.dev/rank=0", job.loses_of);
+    let has_service = first("service", &of_job).is_some();
+    let service = has_service.then_some(("service", of_job.as_str()));
+    for (kind, labels) in service.into_iter().chain([("pod", lost_pod.as_str())]) {
         let (name, before) = first(kind, labels).unwrap();
         succeed(&mut namespace.kubectl(["label", kind, &name, "flexor.dev/job-uid-"]));
-        let is_another = || first(kind, labels).filter(|(_, now)| *now != before).map(drop);
-        eventually(&format!("another {kind} than {name}"), || operator.log(), is_another);
+        let is_another = || first(kind, labels).filter(|(_, now)| *now != before);
+        let (successor, _) = eventually(&format!("another {kind} than {name}"), || operator.log(), is_another);
+        if kind == "pod" && successor != name {
+            // It is nobody's now, as a pod that a ReplicaSet has let go.
+            succeed(&mut namespace.kubectl(["delete", kind, &name]));
+        }
     }
     run_again();
 
@@ -214,12 +228,34 @@ fn walk(namespace: &TestNamespace<'_>, operator: &Operator<'_>, job: &Walk) {
         eventually("the quota to hold", String::new, || {
             (!get(namespace, &["resourcequota", "q"])["status"]["hard"].is_null()).then_some(())
         });
-        let (lost, _) = first(pod.0, pod.1).unwrap();
+        let (lost, _) = first("pod", &lost_pod).unwrap();
         succeed(&mut namespace.kubectl(["delete", "pod", &lost]));
         let status = || get(namespace, &[job.kind, job.name])["status"].clone();
         let is_refused = || status()["reason"].as_str().is_some_and(|reason| reason.contains("CreateRefused"));
         eventually("the refusal", || format!("{} {}", status(), operator.log()), || is_refused().then_some(()));
         succeed(&mut namespace.kubectl(["delete", "resourcequota", "q"]));
+        run_again();
+    }
+    if let Some((size, less)) = job.with_new_names {
+        apply(namespace, &job.manifest.replace(size, less));
+        let pods = || get(namespace, &["pods", "-l", &of_job])["items"].as_array().unwrap().len();
+        eventually("a pod less", || operator.log(), || (pods() == job.pods.len() - 1).then_some(()));
+        // The next name is taken by somebody else's pod.
+        let names = succeed(&mut namespace.kubectl(["get", "pods", "-o", "name"]));
+        let prefix = format!("pod/{}-{}-", job.name, job.loses_of);
+        let used = names.lines().filter_map(|name| name.strip_prefix(&prefix)?.parse::<u32>().ok()).max().unwrap();
+        let log = operator.log();
+        let last = (used..=used + 9).rev().find(|id| log.contains(&format!("{}-{}-{id}\"", job.name, job.loses_of)));
+        let taken = format!("{}-{}-{}", job.name, job.loses_of, last.unwrap() + 1);
+        let foreign = format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {taken}}}, spec: {{containers: [{{name: main, image: x}}]}}}}"
+        );
+        apply(namespace, &foreign);
+        apply(namespace, job.manifest);
+        let says = format!("{taken} exists and is not of this job");
+        let events = || succeed(&mut namespace.kubectl(["get", "events"]));
+        eventually(&says, || format!("{} {}", events(), operator.log()), || events().contains(&says).then_some(()));
+        succeed(&mut namespace.kubectl(["delete", "pod", &taken]));
         run_again();
     }
     succeed(&mut namespace.kubectl(["delete", job.kind, "--all"]));
