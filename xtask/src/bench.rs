@@ -25,6 +25,7 @@ mod sizes;
 mod store;
 mod survive;
 mod train;
+mod tutorials;
 mod validate;
 
 use anyhow::{Context, Result, bail};
@@ -49,7 +50,7 @@ pub(crate) struct BenchArgs {
     /// Which race; without it they are listed
     name: Option<String>,
 
-    /// How often each side runs; they take turns [default: 7; recovery: 2, survive and operator: 3]
+    /// How often each side runs; they take turns [default: 7; recovery: 2, survive, operator and tutorials: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
 
@@ -178,6 +179,12 @@ const RACES: &[Race] = &[
         about: "a DeepFM through a parameter server, against one PyTorch process; where a worker's time goes",
         run: Run::Whole(train::run),
         makes_load: true,
+    },
+    Race {
+        name: "tutorials",
+        about: "jobs of the tutorials on real nodes: start, a lost worker, a migrated server, against bare pods",
+        run: Run::Parts { run: tutorials::run, repeats: tutorials::REPEATS },
+        makes_load: false,
     },
     Race {
         name: "validate",

@@ -8,6 +8,7 @@ mod images;
 mod name;
 mod nodes;
 mod state;
+mod tutorials;
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -30,6 +31,9 @@ Examples:
   cargo xtask cluster up --name second  one more beside it; so for down, env, shell and load
 
 With real containers, as root:
+  cargo xtask cluster up --real-nodes 3 --tutorials
+  cargo xtask cluster shell             and in it the commands of docs/tutorials
+or with images of your own:
   cargo xtask cluster up --real-nodes 2
   cargo xtask image                     the image of Flexor, as an archive
   cargo xtask cluster load target/image/flexor.tar
@@ -78,7 +82,7 @@ pub(crate) fn run(args: ClusterArgs) -> Result<()> {
         ClusterCommand::Down => down(&files),
         ClusterCommand::Env => running(&files).map(|state| print!("{}", state.shell_lines())),
         ClusterCommand::Shell => shell(&running(&files)?),
-        ClusterCommand::Hold(nodes) => holder::hold(&files, nodes.config()),
+        ClusterCommand::Hold(nodes) => holder::hold(&files, &nodes),
     }
 }
 
@@ -98,7 +102,7 @@ fn up(files: &ClusterFiles, nodes: &NodeArgs) -> Result<()> {
     flexor_testbed::Tools::ensure()?;
     holder::start(files, nodes)?;
     println!("The cluster is up with {}. Next:", nodes.in_words());
-    if nodes.has_containers() {
+    if nodes.has_containers() && !nodes.are_for_tutorials() {
         println!("  cargo xtask cluster load{option} ARCHIVE      an image for its nodes, as of cargo xtask image");
     }
     println!(
@@ -165,6 +169,7 @@ mod tests {
             "--node-memory=1Gi",
             "--node-gpu=8",
             "--real-nodes=2",
+            "--tutorials",
         ]);
         let ClusterCommand::Up(nodes) = cli.args.command else {
             panic!("up is up");

@@ -3,7 +3,7 @@
 //! [`build`] compiles a static `flexor`, `flexor_image` packs it, [`report`] says what came out. The Dockerfile at the
 //! root makes the same image for people who have a builder.
 
-mod build;
+pub(crate) mod build;
 mod report;
 
 use std::fs;

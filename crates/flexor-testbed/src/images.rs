@@ -54,6 +54,17 @@ pub fn etcd() -> anyhow::Result<Image> {
     etcd::image()
 }
 
+/// All images that the manifests of the tutorials name, with this build of `flexor`.
+pub fn of_tutorials(flexor_program: &Path) -> anyhow::Result<[(&'static str, Image); 4]> {
+    let torch = torch(&PROGRAMS)?;
+    Ok([
+        ("flexor:latest", flexor(flexor_program)?),
+        ("etcd:3.5", etcd()?),
+        ("torch-mnist:latest", torch.clone()),
+        ("torch-imagenet:latest", torch),
+    ])
+}
+
 /// A build of `flexor` with the shared libraries that it names: in our manifests `flexor:latest`.
 pub fn flexor(program: &Path) -> anyhow::Result<Image> {
     Ok(flexor_image::flexor::image(program, env!("CARGO_PKG_VERSION"), None)?)

@@ -4,7 +4,7 @@
 //! the controllers that Flexor replaces need their own images. Where a race is possible it is against a bare client
 //! that creates the same pods ([`bare_client`]), which shows the pace of the API server itself.
 
-mod api;
+pub(super) mod api;
 mod audit;
 mod bare_client;
 mod burst;

@@ -11,10 +11,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use flexor_testbed::{Cluster, ClusterConfig};
+use flexor_testbed::Cluster;
 
 use super::nodes::NodeArgs;
 use super::state::{ClusterFiles, ClusterState};
+use super::tutorials;
 
 /// The line that the holder prints when the cluster is usable.
 const READY: &str = "ready";
@@ -37,11 +38,9 @@ pub(super) fn start(files: &ClusterFiles, nodes: &NodeArgs) -> Result<()> {
         .process_group(0)
         .spawn()
         .context("cannot start the process that holds the cluster")?;
-    let mut line = String::new();
-    if let Some(stdout) = holder.stdout.take() {
-        BufReader::new(stdout).read_line(&mut line)?;
-    }
-    if line.trim() == READY {
+    // It may say what it builds before it is ready.
+    let said = holder.stdout.take().map(|stdout| BufReader::new(stdout).lines().map_while(Result::ok));
+    if said.is_some_and(|mut lines| lines.any(|line| line == READY)) {
         return Ok(());
     }
     let status = holder.wait()?;
@@ -65,13 +64,16 @@ pub(super) fn end(files: &ClusterFiles) -> Result<()> {
 }
 
 /// Owns a cluster until its state file is removed.
-pub(super) fn hold(files: &ClusterFiles, config: ClusterConfig) -> Result<()> {
+pub(super) fn hold(files: &ClusterFiles, nodes: &NodeArgs) -> Result<()> {
     let lock = files.lock_file()?;
     lock.try_lock().context("another process holds the cluster")?;
     // A killed holder leaves its state behind; it has no owner any more.
     let _ = fs::remove_file(files.state());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let cluster = runtime.block_on(Cluster::start(config))?;
+    let cluster = runtime.block_on(Cluster::start(nodes.config()?))?;
+    if nodes.are_for_tutorials() {
+        tutorials::add_images(&cluster)?;
+    }
     files.write(&ClusterState::of(&cluster)?)?;
     println!("{READY}");
     while files.state().exists() {

@@ -4,6 +4,8 @@ use anyhow::{Error, Result, anyhow};
 use clap::Args;
 use flexor_testbed::{ClusterConfig, NodeGroup, NodeTools, NodeToolsError};
 
+use super::tutorials;
+
 /// How many fake nodes there are where nothing else is asked for.
 const FAKE_NODES: usize = 3;
 
@@ -29,10 +31,14 @@ pub(super) struct NodeArgs {
     /// How many nodes with a kubelet and containers, up to 100; needs root
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]
     real_nodes: u8,
+
+    /// Bring the images that the tutorials name to the real nodes, with a release build of Flexor among them
+    #[arg(long, requires = "real_nodes")]
+    tutorials: bool,
 }
 
 impl NodeArgs {
-    pub(super) fn config(&self) -> ClusterConfig {
+    pub(super) fn config(&self) -> Result<ClusterConfig> {
         // The testbed calls real nodes node-1, node-2, ….
         let name = if self.has_containers() { "fake" } else { "node" };
         let group = NodeGroup::new(name, self.fake()).cpu(&self.node_cpu).memory(&self.node_memory);
@@ -41,7 +47,8 @@ impl NodeArgs {
             gpus => group.gpus(gpus),
         };
         let config = ClusterConfig::with_nodes([group]);
-        if self.has_containers() { config.and_real_nodes(self.real_nodes.into()) } else { config }
+        let config = if self.has_containers() { config.and_real_nodes(self.real_nodes.into()) } else { config };
+        if self.tutorials { tutorials::with_torch(config) } else { Ok(config) }
     }
 
     /// The same again as arguments of another process.
@@ -53,7 +60,8 @@ impl NodeArgs {
             format!("--node-gpu={}", self.node_gpu),
             format!("--real-nodes={}", self.real_nodes),
         ];
-        nodes.into_iter().chain(sizes).collect()
+        let tutorials = self.tutorials.then(|| "--tutorials".to_owned());
+        nodes.into_iter().chain(sizes).chain(tutorials).collect()
     }
 
     /// Installs and builds the programs of real nodes, or says what this machine lacks.
@@ -61,7 +69,11 @@ impl NodeArgs {
         if self.has_containers() {
             NodeTools::ensure().map_err(explained)?;
         }
-        Ok(())
+        if self.tutorials { tutorials::prepare() } else { Ok(()) }
+    }
+
+    pub(super) fn are_for_tutorials(&self) -> bool {
+        self.tutorials
     }
 
     pub(super) fn has_containers(&self) -> bool {

@@ -17,7 +17,7 @@ const SEPARATOR: &str = "\x1f";
 const STATIC: [&str; 2] = ["-Ctarget-feature=+crt-static", "-Crelocation-model=static"];
 
 /// Builds `flexor` in release, linked with the C library of this machine, and returns its path.
-pub(super) fn static_flexor(root: &Path) -> Result<PathBuf> {
+pub(crate) fn static_flexor(root: &Path) -> Result<PathBuf> {
     let target = host(root)?;
     println!("building a static flexor for {target}; an optimised build takes some minutes");
     // With a target, even the machine's own, the flags are not for build scripts and macros: those cannot be static.

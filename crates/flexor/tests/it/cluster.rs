@@ -2,7 +2,7 @@
 
 mod definitions;
 mod examples;
-mod installed;
+pub mod installed;
 mod listings;
 mod manifests;
 mod mutations;

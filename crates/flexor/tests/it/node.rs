@@ -1,5 +1,6 @@
 //! Tests on real nodes: kubelets and containers. The tutorials are run from their pages.
 
+mod faults;
 mod fixture;
 mod page;
 mod tutorials;

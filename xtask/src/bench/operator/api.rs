@@ -10,33 +10,39 @@ use serde_json::Value;
 
 /// A client of the API server.
 #[derive(Clone)]
-pub(super) struct Api {
+pub(in crate::bench) struct Api {
     client: Client,
 }
 
 impl Api {
-    pub(super) fn new(client: Client) -> Self {
+    pub(in crate::bench) fn new(client: Client) -> Self {
         Self { client }
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(in crate::bench) fn client(&self) -> Client {
         self.client.clone()
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Value> {
+    pub(in crate::bench) async fn get(&self, path: &str) -> Result<Value> {
         self.send(Method::GET, path, "application/json", None).await
     }
 
-    pub(super) async fn post(&self, path: &str, object: &Value) -> Result<Value> {
+    pub(in crate::bench) async fn post(&self, path: &str, object: &Value) -> Result<Value> {
         self.send(Method::POST, path, "application/json", Some(object)).await
     }
 
-    pub(super) async fn merge(&self, path: &str, patch: &Value) -> Result<Value> {
+    pub(in crate::bench) async fn merge(&self, path: &str, patch: &Value) -> Result<Value> {
         self.send(Method::PATCH, path, "application/merge-patch+json", Some(patch)).await
     }
 
-    pub(super) async fn delete(&self, path: &str) -> Result<Value> {
+    pub(in crate::bench) async fn delete(&self, path: &str) -> Result<Value> {
         self.send(Method::DELETE, path, "application/json", None).await
+    }
+
+    /// The answer as it is, for instance the log of a pod.
+    pub(in crate::bench) async fn text(&self, path: &str) -> Result<String> {
+        let request = Request::builder().method(Method::GET).uri(path).body(Vec::new())?;
+        self.client.request_text(request).await.with_context(|| format!("GET {path}"))
     }
 
     async fn send(&self, method: Method, path: &str, format: &str, body: Option<&Value>) -> Result<Value> {
@@ -48,7 +54,7 @@ impl Api {
 }
 
 /// Runs requests with this many in flight, and ends at the first that fails.
-pub(super) async fn all<F>(requests: impl IntoIterator<Item = F>, in_flight: usize) -> Result<()>
+pub(in crate::bench) async fn all<F>(requests: impl IntoIterator<Item = F>, in_flight: usize) -> Result<()>
 where
     F: Future<Output = Result<Value>>,
 {
@@ -56,6 +62,6 @@ where
 }
 
 /// The path of a namespace's pods.
-pub(super) fn pods(namespace: &str) -> String {
+pub(in crate::bench) fn pods(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/pods")
 }

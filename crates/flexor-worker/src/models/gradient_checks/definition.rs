@@ -1,5 +1,6 @@
 //! The models as their papers define them: slow, in double precision, and independent of the models' code.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use super::super::{Architecture, Declaration};
@@ -33,6 +34,8 @@ pub(super) struct Definition<'a> {
     pub(super) architecture: &'a Architecture,
     pub(super) batch: &'a Batch,
     pub(super) parameters: Named,
+    /// How near the input of a hidden unit has come to zero, where the loss has no slope.
+    pub(super) nearest_kink: Cell<f64>,
 }
 
 impl Definition<'_> {
@@ -89,6 +92,8 @@ impl Definition<'_> {
         for layer in 0.. {
             let Some(weight) = self.parameters.get(&format!("deep/{layer}/weight")) else { break };
             if layer > 0 {
+                let nearest = values.iter().fold(self.nearest_kink.get(), |nearest, value| nearest.min(value.abs()));
+                self.nearest_kink.set(nearest);
                 values.iter_mut().for_each(|value| *value = value.max(0.0));
             }
             let bias = &self.parameters[&format!("deep/{layer}/bias")];

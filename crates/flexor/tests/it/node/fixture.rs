@@ -30,11 +30,8 @@ pub fn config(nodes: usize, torch: &Torch) -> ClusterConfig {
 
 /// Brings all images of the tutorials to the nodes.
 pub fn add_images(cluster: &Cluster) {
-    cluster.add_image(&images::flexor(&bin()).unwrap(), "flexor:latest").unwrap();
-    cluster.add_image(&images::etcd().unwrap(), "etcd:3.5").unwrap();
-    let torch = images::torch(&images::PROGRAMS).unwrap();
-    for name in ["torch-mnist:latest", "torch-imagenet:latest"] {
-        cluster.add_image(&torch, name).unwrap();
+    for (name, image) in images::of_tutorials(&bin()).unwrap() {
+        cluster.add_image(&image, name).unwrap();
     }
 }
 

@@ -65,12 +65,12 @@ fn without_evaluation_memory_a_checkpoint_is_evaluated_or_the_evaluation_is_skip
     let finished = quickstart.finish(&workspace);
     quickstart.assert_all_is_well(&finished);
     let evaluations_shown = evaluations(&workspace);
-    assert!(!evaluations_shown.is_empty());
-    // Only the last evaluation may have come after the end of training.
-    for line in &evaluations_shown[..evaluations_shown.len() - 1] {
-        let skipped = line.contains("skipped: training changed more of the model than the 1 bytes");
-        assert!(skipped || line.contains(" on checkpoint ") || line.contains("160000"), "{evaluations_shown:#?}");
-    }
+    // A snapshot that may preserve nothing is of use as long as nobody trains: while both workers evaluate, and at the end.
+    let training_went_on = |line: &String| {
+        line.contains("skipped: training changed more of the model than the 1 bytes")
+            || line.contains(" on checkpoint ")
+    };
+    assert!(evaluations_shown.iter().any(training_went_on), "{evaluations_shown:#?}");
 }
 
 #[test]
