@@ -13,6 +13,7 @@ mod feed;
 mod master_view;
 mod pacing;
 mod proposal;
+mod sizing_view;
 mod timeline;
 mod training_status;
 
@@ -21,7 +22,8 @@ pub use feed::{FeedMessage, MasterFeed};
 pub use master_view::observed_by_master;
 pub use pacing::{CreationEvents, Paced, Pacer, Pacing, Step};
 pub use proposal::{MasterUpdate, read_proposal};
+pub use sizing_view::{Machines, automatic_plan_name};
 pub use timeline::{Activity, Moment, PodCounts, Span, Split, Timeline, WorldState};
 pub use training_status::{
-    Evaluations, Learning, PsClusterStatus, PsServerStatus, Records, Scores, TrainingStatus, Updates,
+    Evaluations, Learning, Pace, PsClusterStatus, PsServerStatus, Records, Scores, TrainingStatus, Updates,
 };

@@ -1,5 +1,5 @@
 //! What a job's master learns from the controller: the pods that may join the world, the parameter servers, and how many
-//! of each are expected.
+//! of each are expected, and what bounds the size of a job that sizes itself.
 //!
 //! The master feed sends this whole picture on every new stream and after each change. It must not be sent before all
 //! pods of the job are known: the master takes a worker that is missing in it for lost.
@@ -7,13 +7,22 @@
 #[cfg(test)]
 mod tests;
 
-use flexor_engine::controller::{JobStatus, ObservedPod};
+use flexor_engine::controller::{JobStatus, ObservedPlan, ObservedPod};
 use flexor_model::{Job, RoleKind};
 use flexor_wire::master::v1 as wire;
 
-/// The message for the master of a job, of which these pods exist.
-pub fn observed_by_master(job: &Job, status: &JobStatus, pods: &[ObservedPod]) -> wire::Observed {
-    let view = View { job, status, pods };
+use crate::sizing_view::{Machines, allotment_of, sizing_for_master};
+
+/// The message for the master of a job, of which these pods and plans exist.
+pub fn observed_by_master(
+    job: &Job,
+    status: &JobStatus,
+    pods: &[ObservedPod],
+    plans: &[ObservedPlan],
+    machines: &Machines,
+) -> wire::Observed {
+    let sizing = sizing_for_master(job, status, pods, plans, machines);
+    let view = View { job, status, pods, machines: sizing.is_some().then_some(machines) };
     let workers = view.of_kind(RoleKind::Worker);
     let servers = view.of_kind(RoleKind::ParameterServer);
     let chiefs = view.of_kind(RoleKind::Chief);
@@ -24,6 +33,7 @@ pub fn observed_by_master(job: &Job, status: &JobStatus, pods: &[ObservedPod]) -
         workers: workers.pods.iter().cloned().chain(chiefs.pods).collect(),
         pods: workers.pods,
         servers: servers.pods,
+        sizing,
         ..wire::Observed::default()
     }
 }
@@ -32,6 +42,8 @@ struct View<'a> {
     job: &'a Job,
     status: &'a JobStatus,
     pods: &'a [ObservedPod],
+    /// Set where the master sizes the job.
+    machines: Option<&'a Machines>,
 }
 
 /// The pods of the roles of one kind.
@@ -59,12 +71,15 @@ impl View<'_> {
     }
 
     fn message(&self, pod: &ObservedPod) -> wire::Pod {
+        let role = self.job.roles.iter().find(|role| role.name == pod.role);
+        let sized = role.zip(self.machines);
         wire::Pod {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
             role: pod.role.to_string(),
             phase: format!("{:?}", pod.phase),
             deleting: pod.deleting,
+            allotment: sized.map(|(role, machines)| allotment_of(self.job, self.status, role, pod, machines)),
             leaving: self.status.is_leaving(&(pod.role.clone(), pod.rank, pod.id)),
         }
     }

@@ -1,14 +1,16 @@
 //! What a job's master proposes over the feed, read for the controller.
 //!
-//! The master reports how training goes, that the run is closed for good, and which parameter servers may leave. A new
+//! The master reports how training goes, that the run is closed for good, and which parameter servers may leave, and
+//! proposes plans. A new
 //! training status is compared with the one before: what has changed for people becomes events.
 
 use std::collections::BTreeSet;
 
 use flexor_engine::Cause;
-use flexor_model::{Reason, UnixTime};
+use flexor_model::{MigratePod, Plan, PlanOrigin, Reason, RoleChange, UnixTime};
 use flexor_wire::master::v1 as wire;
 
+use crate::sizing_view::{automatic_plan_name, read_resources};
 use crate::training_status::{PsClusterStatus, TrainingStatus};
 
 /// What a proposal changes.
@@ -20,6 +22,10 @@ pub enum MasterUpdate {
     RunClosed(Cause),
     /// The parameter servers that are leaving and keep nothing any more. The controller has to decide.
     Released(BTreeSet<String>),
+    /// A plan to create, unless it exists.
+    Plan { number: u32, plan: Box<Plan> },
+    /// What the automatic plan of this number has brought.
+    PlanResult { number: u32, message: String },
 }
 
 /// Reads a proposal of the master of the job `job`, after the training status that it reported before. None if it is
@@ -40,8 +46,39 @@ pub fn read_proposal(
             Some(MasterUpdate::RunClosed(Cause::new(closed.reason.parse().ok()?, closed.detail)))
         }
         wire::proposal::Kind::Closed(_) => None,
+        wire::proposal::Kind::Plan(proposed) => {
+            let number = proposed.number;
+            proposed_plan(proposed, job).map(|plan| MasterUpdate::Plan { number, plan: Box::new(plan) })
+        }
+        wire::proposal::Kind::Result(result) => {
+            Some(MasterUpdate::PlanResult { number: result.number, message: result.message })
+        }
         wire::proposal::Kind::Released(released) => Some(MasterUpdate::Released(released.pods.into_iter().collect())),
     }
+}
+
+/// The plan that the master proposes; none where it is not one. Whether the job may carry it out is decided later.
+fn proposed_plan(proposed: wire::ProposedPlan, job: &str) -> Option<Plan> {
+    let role = |change: wire::SizeChange| {
+        let resources = read_resources(change.resources)?;
+        Some((change.role.parse().ok()?, RoleChange { replicas: change.replicas, resources }))
+    };
+    let migration = |migration: wire::Migration| {
+        Some(MigratePod { pod: migration.pod.parse().ok()?, resources: read_resources(migration.resources)? })
+    };
+    Some(Plan {
+        name: automatic_plan_name(job, proposed.number).parse().ok()?,
+        namespace: None,
+        job: job.parse().ok()?,
+        origin: PlanOrigin::Auto,
+        roles: proposed.roles.into_iter().map(role).collect::<Option<_>>()?,
+        create: Vec::new(),
+        remove: Vec::new(),
+        migrate: proposed.migrate.into_iter().map(migration).collect::<Option<_>>()?,
+        gives_back: false,
+        message: proposed.message,
+        server_addresses: Vec::new(),
+    })
 }
 
 /// The events that follow from a training status which the master reported.
@@ -147,6 +184,28 @@ mod tests {
         assert_eq!(closed("mnist", "RestartsExhausted"), Some(MasterUpdate::RunClosed(cause)));
         assert_eq!(closed("other", "RestartsExhausted"), None);
         assert_eq!(closed("mnist", "AReasonOfTomorrow"), None);
+    }
+
+    #[test]
+    fn a_proposed_plan_is_an_automatic_plan_of_the_job() {
+        let roles = vec![wire::SizeChange { role: "worker".to_owned(), replicas: Some(3), resources: [].into() }];
+        let migrate = vec![wire::Migration {
+            pod: "m-edljob-ps-0".to_owned(),
+            resources: [("cpu".to_owned(), "2".to_owned())].into(),
+        }];
+        let message = "3 workers more".to_owned();
+        let proposed = wire::ProposedPlan { number: 7, message, roles, migrate };
+        let read = |proposed| read_proposal(proposal(wire::proposal::Kind::Plan(proposed)), "m", None, NOW);
+        let Some(MasterUpdate::Plan { number: 7, plan }) = read(proposed.clone()) else { panic!("a plan") };
+        assert_eq!(
+            (plan.name.as_str(), plan.origin, plan.message.as_str()),
+            ("m-auto-7", PlanOrigin::Auto, "3 workers more")
+        );
+        assert_eq!(plan.roles.values().next().and_then(|change| change.replicas), Some(3));
+        assert_eq!(plan.migrate[0].resources.to_string(), "cpu=2");
+        let mut unreadable = proposed;
+        unreadable.migrate[0].resources.insert("cpu".to_owned(), "many".to_owned());
+        assert_eq!(read(unreadable), None);
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub struct TrainingStatus {
     pub evaluations: Option<Evaluations>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<PsClusterStatus>,
+    /// Of a job that sizes itself, once it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
     /// Why the master can journal nothing at present; empty while it can.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub journal_failure: String,
@@ -55,6 +58,15 @@ pub struct TrainingStatus {
     step_rate: Option<Rate>,
     #[serde(skip)]
     records_rate: Option<Rate>,
+}
+
+/// The last measurement of a job that sizes itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pace {
+    pub steps_per_second: f64,
+    /// What keeps it from being greater.
+    pub limited_by: String,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -111,6 +123,10 @@ impl TrainingStatus {
             learning: Learning::after(before.learning, reported.learning),
             evaluations: Evaluations::after(before.evaluations.take(), reported.evaluations.clone()),
             servers: PsClusterStatus::after(before.servers.take(), reported.servers.as_ref(), now),
+            pace: reported
+                .pace
+                .clone()
+                .map(|wire::Pace { steps_per_second, limited_by }| Pace { steps_per_second, limited_by }),
             journal_failure: reported.journal_failure.clone(),
             journal_loss: reported.journal_loss.clone().or(before.journal_loss),
             step_rate,

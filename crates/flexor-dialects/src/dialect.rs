@@ -1,7 +1,7 @@
 //! A dialect with custom resources: what a controller asks of it while its jobs run.
 
 use flexor_engine::controller::{JobStatus, PlanStatus, StatusError, StoredStatus};
-use flexor_model::UnixTime;
+use flexor_model::{DnsLabel, Plan, UnixTime};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -24,12 +24,13 @@ pub struct Dialect {
     pub(crate) event: fn(&EventInput<'_>) -> EventText,
     /// Where a status has its conditions, as a JSON pointer.
     pub(crate) conditions_pointer: &'static str,
-    /// How it writes and reads the status of a plan, if it has plans.
-    pub(crate) plans: Option<PlanStatusForm>,
+    /// How it writes and reads plans, if it has them.
+    pub(crate) plans: Option<PlanForm>,
 }
 
-/// The status of a dialect's plans, written and read.
-pub(crate) struct PlanStatusForm {
+/// A dialect's plans: their manifests, and their status written and read.
+pub(crate) struct PlanForm {
+    pub(crate) manifest: fn(&Plan, &DnsLabel) -> Value,
     pub(crate) write: fn(PlanStatusInput<'_>) -> Value,
     pub(crate) read: fn(&Value) -> PlanStatus,
 }
@@ -79,6 +80,11 @@ impl Dialect {
             status: stored.map(JobStatus::try_from).transpose()?,
             conditions: conditions.and_then(Result::ok).unwrap_or_default(),
         })
+    }
+
+    /// The manifest of a plan in a namespace; none in a dialect without plans.
+    pub fn plan_manifest(&self, plan: &Plan, namespace: &DnsLabel) -> Option<Value> {
+        self.plans.as_ref().map(|form| (form.manifest)(plan, namespace))
     }
 
     /// The status of a plan, as its kind has it; none in a dialect without plans.

@@ -15,7 +15,7 @@ mod warnings;
 use kube::CustomResourceExt;
 
 use crate::{
-    dialect::{Dialect, PlanStatusForm},
+    dialect::{Dialect, PlanForm},
     events, job_status,
     kind::{Kind, typed},
     manifest::Subject,
@@ -41,7 +41,8 @@ pub(crate) static DIALECT: Dialect = Dialect {
     status: |input| job_status::json(&status::status(input)),
     event: events::in_own_words,
     conditions_pointer: "/status/conditions",
-    plans: Some(PlanStatusForm {
+    plans: Some(PlanForm {
+        manifest: plan::manifest,
         write: |input| job_status::json(&status::plan_status(input)),
         read: status::read_plan_status,
     }),

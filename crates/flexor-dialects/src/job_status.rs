@@ -88,8 +88,8 @@ impl StatusInput<'_> {
                 min_replicas: allowed.map(ReplicaRange::min).and_then(int),
                 max_replicas: allowed.and_then(ReplicaRange::max).and_then(int),
                 set_by: match &target.set_by {
-                    SetBy::Spec => "spec".to_owned(),
-                    SetBy::Plan(plan) => format!("scaleplan/{plan}"),
+                    SetBy::Spec | SetBy::Edit => "spec".to_owned(),
+                    SetBy::Plan(plan) | SetBy::Auto(plan) => format!("scaleplan/{plan}"),
                 },
                 generation: i64::try_from(target.generation).unwrap_or(i64::MAX),
                 reason: target.cause.reason.to_string(),

@@ -8,6 +8,7 @@
 //! It does not talk to a cluster or to processes: an executor carries the actions out, on Kubernetes or on a laptop.
 
 mod action;
+mod automatic_plans;
 mod cleanup;
 mod migration;
 mod migration_steps;
@@ -15,6 +16,7 @@ mod observed;
 mod outcome;
 mod plans;
 mod pod_index;
+mod pod_resources;
 mod services;
 mod slots;
 mod status;
@@ -31,6 +33,7 @@ pub use action::{Action, DesiredPod, DesiredService, Event};
 pub use migration::{Migration, MigrationStage, PodKey};
 pub use observed::{ExecutorState, ObservedJob, ObservedPlan, ObservedPod, PodPhase, RefusedCreate};
 pub use plans::plan_fits;
+pub use pod_resources::{first_resources, planned_resources};
 pub use status::{
     JobStatus, Phase, PlanPhase, PlanStatus, RoleStatus, SetBy, Slot, SlotEnd, StatusError, StoredStatus, Target,
 };

@@ -12,6 +12,7 @@ pub mod pod_status;
 pub mod ps_membership;
 pub mod render;
 pub mod rendezvous;
+pub mod scaling;
 
 mod active_clock;
 mod cause;

@@ -4,6 +4,7 @@
 //! supervisors wrote. It collects the facts of an end (exit code, reasons, disruption); what kind of end that was is
 //! [`nodes::classify`](crate::nodes::classify)'s to say. It is not for reading specs or deciding anything.
 
+mod log_tail;
 #[cfg(test)]
 mod tests;
 
@@ -225,7 +226,8 @@ fn read_end(
                 (Kind::Init, Some(message)) => Some(format!("init container {}: {message}", container.name)),
                 (Kind::Init, None) => Some(format!("init container {}", container.name)),
                 // The sidecar has read what the program left; the container's own message may be the end of its log.
-                (Kind::Main, message) => sidecar_message(status, terminated).or_else(|| message.clone()),
+                (Kind::Main, message) => sidecar_message(status, terminated)
+                    .or_else(|| message.as_deref().map(|message| log_tail::cause(message).to_owned())),
             };
         } else if let Some((waiting, _)) = container.state.waiting.as_ref().and_then(refusal) {
             end.container_reason.clone_from(&waiting.reason);

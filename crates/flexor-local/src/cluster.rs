@@ -4,6 +4,7 @@
 //! loop acts on. Everything is behind one lock; nothing waits while it is held.
 
 mod admission;
+mod automatic_plans;
 mod chaos;
 mod disk_probe;
 mod driver;

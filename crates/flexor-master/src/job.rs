@@ -26,6 +26,7 @@ use crate::report_delivery::ReportDelivery;
 use crate::run_status::RunStatus;
 use crate::scores::{ScoreReports, ScoresStatus};
 use crate::servers::{Servers, ServersStatus};
+use crate::sizing::Sizing;
 use flexor_wire::Token;
 
 /// Limits of what nodes report.
@@ -62,6 +63,7 @@ struct Inner {
     reports: Mutex<Reports>,
     evaluations: Evaluations,
     report_delivery: ReportDelivery,
+    sizing: Sizing,
     pods: Pods,
     /// How many streams each sidecar has: two for a moment, when it reconnects before the old stream has ended.
     links: Mutex<HashMap<u64, u32>>,
@@ -78,6 +80,8 @@ pub struct Reports {
     /// Events of nodes, oldest first.
     pub events: std::collections::VecDeque<NodeEvent>,
     pub learning: ScoreReports,
+    /// What workers use, with the time of the report.
+    pub loads: BTreeMap<String, (Duration, wire::WorkerLoad)>,
 }
 
 /// An event that a node has reported.
@@ -148,6 +152,7 @@ impl Job {
             reports,
             evaluations: Evaluations::default(),
             report_delivery: ReportDelivery::default(),
+            sizing: Sizing::default(),
             pods: Pods::default(),
             links: Mutex::default(),
             sessions: Mutex::default(),
@@ -378,6 +383,10 @@ impl Job {
         &self.0.evaluations
     }
 
+    pub(crate) fn sizing(&self) -> &Sizing {
+        &self.0.sizing
+    }
+
     /// Which urgent reports have reached the controller.
     pub(crate) fn report_delivery(&self) -> &ReportDelivery {
         &self.0.report_delivery
@@ -443,6 +452,13 @@ impl Reports {
             known.insert(name, value);
         }
         Ok(())
+    }
+
+    /// Takes what a worker uses. One worker too many is not measured.
+    pub fn take_load(&mut self, worker: &str, load: wire::WorkerLoad, at: Duration) {
+        if self.loads.contains_key(worker) || self.loads.len() < MAX_REPORTING_NODES {
+            self.loads.insert(worker.to_owned(), (at, load));
+        }
     }
 
     /// Takes an event and forgets the oldest if there are too many. The error says that it is too long.

@@ -25,6 +25,7 @@ mod http;
 mod metrics;
 mod report_delivery;
 mod service;
+mod sizing;
 mod training_status;
 
 pub use config::{Checkpoints, Config, LossPolicy, NodeRange};

@@ -26,7 +26,7 @@ use crate::journal_loss::JournalLoss;
 use crate::recorder::{JournalRecorder, Marks, SharedDecisions};
 use crate::records::{self, JournalFact, RecordError};
 use crate::servers::Servers;
-use crate::service;
+use crate::{service, sizing};
 
 /// How many bits of a sequence number count within one generation. Later generations have greater numbers.
 const SEQ_BITS: u32 = 40;
@@ -220,6 +220,7 @@ impl Master {
             () = probe_server.serve(&http, http::probes(job.clone())) => Ok(()),
             error = follow_journal(&job, marks, durable_seq) => Err(error.into()),
             () = run_maintenance(&job) => Ok(()),
+            () = sizing::run(&job) => Ok(()),
             () = follow_nodes(&job) => Ok(()),
             () = job.servers().run() => Ok(()),
             Ok(error) = refused.wait_for(Option::is_some) => Err(error.clone().unwrap_or(JournalError::Closed).into()),

@@ -258,6 +258,10 @@ impl Servers {
         self.lock().loads.record(server, load, now);
     }
 
+    pub(crate) fn last_load(&self, server: &str) -> Option<(Duration, wire::ServerLoad)> {
+        self.lock().loads.last_of(server)
+    }
+
     /// A worker reports the outcome of its pushes.
     pub(crate) fn record_updates(&self, worker: &WorkerId, report: &wire::WorkerUpdates) {
         self.lock().updates.record(worker, report.repeats);

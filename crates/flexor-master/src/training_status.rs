@@ -35,6 +35,7 @@ pub(crate) fn of(job: &Job) -> wire::TrainingStatus {
             .journal_loss()
             .map(|loss| wire::JournalLoss { damage: loss.is_damage, detail: loss.detail.clone() }),
         journal_failure: job.journal_failure().unwrap_or_default(),
+        pace: job.sizing().published().borrow().pace.clone(),
     }
 }
 
@@ -48,16 +49,20 @@ fn furthest(reports: &Reports) -> Option<f64> {
     reports.metrics.values().filter_map(|metrics| metrics.get(STEP).copied()).max_by(f64::total_cmp)
 }
 
-/// The number of accounted batches.
+#[expect(clippy::cast_precision_loss, reason = "a number for people to read")]
 fn steps(datasets: &[DatasetStatus]) -> Option<f64> {
+    accounted_batches(datasets).map(|batches| batches as f64)
+}
+
+/// The number of accounted batches; `None` without data.
+pub(crate) fn accounted_batches(datasets: &[DatasetStatus]) -> Option<u64> {
     let of_each = datasets.iter().map(|DatasetStatus { spec, totals, .. }| {
         let finished = u64::from(totals.epochs_finished);
         let left = totals.accounted.saturating_sub(finished * spec.records);
         finished * spec.batches() + left.div_ceil(spec.batch.get())
     });
-    #[expect(clippy::cast_precision_loss, reason = "a number for people to read")]
-    let steps = of_each.sum::<u64>() as f64;
-    (!datasets.is_empty()).then_some(steps)
+    let batches = of_each.sum();
+    (!datasets.is_empty()).then_some(batches)
 }
 
 fn servers(status: ServersStatus) -> wire::PsClusterStatus {

@@ -26,6 +26,12 @@ pub struct Plan {
     pub remove: Vec<ObjectName>,
     /// Pods to replace by others with other resources.
     pub migrate: Vec<MigratePod>,
+    /// A person's plan that leaves the sizes of its roles to automatic sizing again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gives_back: bool,
+    /// What it is for, in the words of whoever made it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
     /// The addresses of the parameter servers once the plan is done, where the plan fixes them.
     pub server_addresses: Vec<String>,
 }

@@ -313,6 +313,8 @@ reasons! {
     PlanBegun: Notice,
     /// All pods are as the plan says.
     PlanDone: Notice,
+    /// The job's master has compared what an automatic plan promised with what it brought.
+    PlanMeasured: Notice,
     /// The plan asks for something impossible; none of it was done.
     PlanRefused: Error,
     /// A later plan or an edit of the job set the same role before the plan was done.

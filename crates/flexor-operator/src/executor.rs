@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime};
 use flexor_control::Executor;
 use flexor_dialects::{PlanStatusInput, PodCounts, StatusInput};
 use flexor_engine::controller::{
-    Action, DesiredPod, DesiredService, Event, JobStatus, ObservedJob, ObservedPlan, ObservedPod, PlanPhase,
-    PlanStatus, PodPhase, RefusedCreate,
+    Action, DesiredPod, DesiredService, Event, ExecutorState, JobStatus, ObservedJob, ObservedPlan, ObservedPod,
+    PlanPhase, PlanStatus, PodPhase, RefusedCreate,
 };
 use flexor_engine::render::{
     self, FlexorProgram, ID_LABEL, JOB_UID_LABEL, Owner, RANK_LABEL, ROLE_LABEL, RenderContext, ServiceAddresses,
@@ -32,9 +32,9 @@ use tokio::time::timeout;
 use crate::job_events::JobEvents;
 use crate::job_memory::{JobMemory, ServiceChange};
 use crate::job_tokens::JobTokens;
-use crate::lost_nodes::LostNodes;
 use crate::master_link::{self, SharedReports};
 use crate::metrics::Metrics;
+use crate::nodes::Nodes;
 use crate::owned_objects::OwnedObjects;
 use crate::recorder::Recorder;
 use crate::slim_pod::SlimPod;
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub(crate) controller: String,
     pub(crate) pods: OwnedObjects<SlimPod>,
     pub(crate) services: OwnedObjects<PartialObjectMeta<Service>>,
-    pub(crate) lost_nodes: LostNodes,
+    pub(crate) nodes: Nodes,
     pub(crate) recorder: Recorder,
     pub(crate) tokens: JobTokens,
     /// Whether masters are dialled; fake nodes have none.
@@ -148,7 +148,7 @@ impl Executor for JobExecutor<'_> {
             plans: &plans,
             released: &reports.released,
             closed: reports.closed.as_ref(),
-            executor: &memory.executor,
+            executor: &ExecutorState { largest_node: self.shared.nodes.largest(), ..memory.executor.clone() },
         }))
     }
 
@@ -282,7 +282,7 @@ impl JobExecutor<'_> {
         let memory = self.memory();
         let is_overdue = |pod: &SlimPod| {
             // What was removed by force and is still shown goes as soon as the watch has caught up.
-            self.shared.lost_nodes.is_overdue(pod) && pod.uid().is_none_or(|uid| !memory.forced_pods.contains(&uid))
+            self.shared.nodes.is_overdue(pod) && pod.uid().is_none_or(|uid| !memory.forced_pods.contains(&uid))
         };
         let observed = pods.iter().filter_map(|pod| pod.observe(&self.job, is_overdue(pod)));
         observed
@@ -296,7 +296,7 @@ impl JobExecutor<'_> {
     /// When the next of its pods may be removed by force.
     pub(crate) fn next_overdue_at(&self) -> Option<UnixTime> {
         let pods = self.shared.pods.of_job(self.namespace.as_str(), &self.uid.to_string());
-        pods.iter().filter_map(|pod| self.shared.lost_nodes.overdue_at(pod)).filter(|at| *at > now()).min()
+        pods.iter().filter_map(|pod| self.shared.nodes.overdue_at(pod)).filter(|at| *at > now()).min()
     }
 
     fn observed_services(&self) -> Services {

@@ -11,15 +11,16 @@
 //! Nothing is decided before all caches are complete, and nothing that matters is kept in memory only: a restarted
 //! operator goes on from the statuses of the jobs.
 
+mod automatic_plans;
 mod claim;
 mod executor;
 mod job_events;
 mod job_memory;
 mod job_tokens;
 mod kinds;
-mod lost_nodes;
 mod master_link;
 mod metrics;
+mod nodes;
 mod operator;
 mod own_image;
 mod owned_objects;

@@ -7,13 +7,16 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flexor_client::Upstream;
-use flexor_control::{FeedMessage, MasterFeed, MasterUpdate, TrainingStatus, observed_by_master, read_proposal};
+use flexor_control::{
+    FeedMessage, Machines, MasterFeed, MasterUpdate, TrainingStatus, observed_by_master, read_proposal,
+};
 use flexor_engine::Cause;
-use flexor_engine::controller::{Event, JobStatus, ObservedPod};
+use flexor_engine::controller::{Event, JobStatus, ObservedPlan, ObservedPod};
 use flexor_engine::pod_status::Phase;
 use flexor_model::{Job, Program};
 use flexor_wire::master::v1 as wire;
 
+use crate::automatic_plans::MasterPlans;
 use crate::executor::{Shared, now};
 use crate::job_events::JobEvents;
 use crate::owned_objects::JobRef;
@@ -31,6 +34,7 @@ pub(crate) struct MasterReports {
     pub(crate) closed: Option<Cause>,
     /// Parameter servers that keep nothing any more.
     pub(crate) released: BTreeSet<String>,
+    pub(crate) plans: MasterPlans,
 }
 
 /// The reports, shared with the task that receives them.
@@ -55,7 +59,13 @@ pub(crate) struct LinkedJob<'a> {
 impl MasterLink {
     /// Shows the job's master what is observed. Opens the feed where the master's pod runs, again when that pod was
     /// replaced, and closes it when there is none.
-    pub(crate) fn update(&mut self, job: &LinkedJob<'_>, status: &JobStatus, pods: &[ObservedPod]) {
+    pub(crate) fn update(
+        &mut self,
+        job: &LinkedJob<'_>,
+        status: &JobStatus,
+        pods: &[ObservedPod],
+        plans: &[ObservedPlan],
+    ) {
         let Some(address) = job.master_address() else {
             self.0 = None;
             return;
@@ -72,7 +82,8 @@ impl MasterLink {
             self.0 = Some((address, MasterFeed::open(upstream, job.on_message())));
         }
         if let Some((_, feed)) = &self.0 {
-            feed.send(observed_by_master(&job.events.job, status, pods));
+            let machines = Machines { shared_millicores: None, largest_node: job.shared.nodes.largest() };
+            feed.send(observed_by_master(&job.events.job, status, pods, plans, &machines));
         }
     }
 }
@@ -126,6 +137,14 @@ fn apply(job: &Job, reports: &SharedReports, proposal: wire::Proposal) -> (Vec<C
             let is_new = reports.released != pods;
             reports.released = pods;
             (Vec::new(), is_new)
+        }
+        Some(MasterUpdate::Plan { number, plan }) => {
+            reports.plans.proposed = Some((number, *plan));
+            (Vec::new(), true)
+        }
+        Some(MasterUpdate::PlanResult { number, message }) => {
+            reports.plans.result = Some((number, message));
+            (Vec::new(), true)
         }
         None => (Vec::new(), false),
     }

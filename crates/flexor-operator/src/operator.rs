@@ -21,8 +21,8 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use crate::executor::Shared;
 use crate::job_tokens::JobTokens;
 use crate::kinds::{self, ServedKind};
-use crate::lost_nodes::{self, LostNodes};
 use crate::metrics::Metrics;
+use crate::nodes::{self, Nodes};
 use crate::owned_objects::{JobRef, OwnedObjects};
 use crate::plans::{self, PlanKind, WarnedEdits};
 use crate::reconcile::{self, JobKind, Jobs};
@@ -60,7 +60,7 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
         controller,
         pods: OwnedObjects::default(),
         services: OwnedObjects::default(),
-        lost_nodes: LostNodes::default(),
+        nodes: Nodes::default(),
         recorder,
         tokens,
         feeds_masters: options.feeds_masters,
@@ -140,7 +140,7 @@ async fn serve(client: Client, shared: Arc<Shared>, ready: &AtomicBool) -> Resul
         }
     };
     let services = watches::watch_services(Arc::clone(&shared), queues.clone(), &mut tasks, forget_services);
-    let nodes = lost_nodes::watch_nodes(Arc::clone(&shared), queues.clone(), &mut tasks);
+    let nodes = nodes::watch_nodes(Arc::clone(&shared), queues.clone(), &mut tasks);
 
     let mut plan_stores: HashMap<&'static str, (ServedKind, Store<DynamicObject>, WarnedEdits)> = HashMap::new();
     let mut plan_queues = HashMap::new();

@@ -22,12 +22,14 @@ use crate::job_memory::{JobMemory, ServiceChange};
 use crate::kinds::ServedKind;
 use crate::master_link::{LinkedJob, MasterLink, SharedReports};
 use crate::watches::Queues;
-use crate::{claim, plans};
+use crate::{automatic_plans, claim, master_link, plans};
 
 /// Statuses that only inform, such as counts of pods, are written this often at most.
 const INFORM_EVERY: Duration = Duration::from_secs(1);
 /// A job at which the controller panicked is tried again after this, or when it changes.
 const AFTER_PANIC: Duration = Duration::from_secs(60);
+/// A plan that the master wants and that could not be created is tried again after this.
+const RETRY_PLANS_AFTER: Duration = Duration::from_secs(1);
 /// One less than a job may write, which leaves room for one that informs.
 const PACING: Pacing = Pacing { status_writes_per_second: std::num::NonZero::new(4), ..Pacing::CLUSTER };
 
@@ -145,10 +147,17 @@ async fn reconcile_one(object: Arc<DynamicObject>, kind: Arc<JobKind>) -> Action
     record_warnings(&executor);
     let requeue_at = driver.run(&executor, &(), &mut usize::MAX.clone()).await;
     if kind.shared.feeds_masters {
-        link.update(&linked(&executor, &kind, &known), &executor.status(), &executor.observed_pods());
+        let plans: Vec<ObservedPlan> = executor.plans.iter().map(|(plan, _, _)| plan.clone()).collect();
+        link.update(&linked(&executor, &kind, &known), &executor.status(), &executor.observed_pods(), &plans);
     }
+    let master_plans = master_link::lock(&known.reports).plans.clone();
+    let carried_out = automatic_plans::carry_out(&executor, master_plans).await;
+    if let Err(error) = &carried_out {
+        tracing::info!(job = executor.name, namespace = %executor.namespace, %error, "a plan of the master waits");
+    }
+    let retry_at = carried_out.is_err().then(|| now() + RETRY_PLANS_AFTER);
     let inform_at = inform(&executor).await;
-    let next = [requeue_at, inform_at, executor.next_overdue_at()].into_iter().flatten().min();
+    let next = [requeue_at, retry_at, inform_at, executor.next_overdue_at()].into_iter().flatten().min();
     next.map_or_else(Action::await_change, |at| Action::requeue(at.saturating_sub(now())))
 }
 

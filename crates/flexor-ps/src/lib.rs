@@ -25,6 +25,7 @@ mod pace;
 pub mod partition;
 pub mod piece;
 pub mod placement;
+pub mod process_usage;
 pub mod push;
 pub mod server;
 pub mod snapshot;

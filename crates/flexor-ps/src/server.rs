@@ -37,7 +37,6 @@ use flexor_wire::Token;
 use flexor_wire::master::v1 as master;
 use flexor_wire::ps::v1::parameter_server_server::ParameterServerServer;
 use parking_lot::Mutex;
-use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{Notify, mpsc};
 use tonic::service::Routes;
 
@@ -51,6 +50,7 @@ use crate::batch::DatasetEpoch;
 use crate::call_target::CallTarget;
 use crate::dial::{Dialer, MAX_MESSAGE};
 use crate::hosted::HostedPartitions;
+use crate::process_usage;
 
 /// A draining server gives up on a master that has been unreachable for this long.
 const MASTER_GRACE: Duration = Duration::from_secs(1);
@@ -197,7 +197,8 @@ impl Server {
             pushes: load.pushes,
             pulled_rows: load.rows_pulled,
             pushed_rows: load.rows_pushed,
-            cpu_us: cpu_us(),
+            cpu_us: process_usage::cpu_us(),
+            memory: process_usage::memory_bytes(),
             skipped: load.skipped,
             longest_freeze_us: self.0.longest_freeze_us.load(Ordering::Relaxed),
         }
@@ -246,10 +247,4 @@ impl Server {
         // The send fails only when the server shuts down.
         let _ = self.0.reports.send(message);
     }
-}
-
-/// Processor time of this process, in microseconds.
-fn cpu_us() -> u64 {
-    let used = clock_gettime(ClockId::ProcessCPUTime);
-    u64::try_from(used.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(used.tv_nsec).unwrap_or(0) / 1_000
 }

@@ -10,6 +10,7 @@
 mod batch_prefetcher;
 mod evaluator;
 mod learner;
+mod load_counters;
 mod model_mismatch;
 mod progress_reporter;
 #[cfg(test)]
@@ -34,6 +35,7 @@ use self::batch_prefetcher::{BatchLoader, BatchPrefetcher};
 pub use self::evaluator::{EvaluationResult, EvaluationSchedule};
 use self::evaluator::{Evaluator, EvaluatorTask, measure};
 use self::learner::Learner;
+use self::load_counters::LoadCounters;
 use crate::Batch;
 use crate::batch_reader::ReadError;
 use crate::features::{Features, Schema, SchemaError};
@@ -63,6 +65,8 @@ pub struct TrainingPlan {
     pub on_damage: OnDamage,
     /// Records per batch.
     pub batch: u32,
+    /// How long the data of a batch takes to arrive, beyond reading it.
+    pub batch_delay: Duration,
     pub epochs: u32,
     /// Whether rows with non-finite gradients are skipped or fail the worker.
     pub non_finite: NonFinite,
@@ -240,7 +244,18 @@ pub async fn train(
 
     let (lookup_model, inputs) = (plan.architecture.build(features.inputs())?, features.inputs());
     let (batch, size, steps, by_version) = (Batch::new(inputs), plan.batch, plan.steps, plan.by_staleness);
-    let loader = BatchLoader { dataset: dataset.clone(), features, lookup_model, batch, size, steps, by_version };
+    let (delay, load) = (plan.batch_delay, Arc::new(LoadCounters::default()));
+    let loader = BatchLoader {
+        dataset: dataset.clone(),
+        features,
+        lookup_model,
+        batch,
+        size,
+        delay,
+        steps,
+        by_version,
+        load: load.clone(),
+    };
     let mut prefetcher = BatchPrefetcher { loader, client: puller, ledger: ledger.clone() };
     let mut learner = Learner {
         plan,
@@ -251,6 +266,7 @@ pub async fn train(
         ledger: ledger.clone(),
         permits: permits.clone(),
         outcome: TrainingOutcome::default(),
+        load,
     };
     loop {
         prefetcher = learner.train_all(prefetcher, evaluator.as_mut(), &mut on_event).await?;

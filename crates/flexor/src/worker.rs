@@ -52,6 +52,9 @@ pub struct WorkerArgs {
     /// Number of records in a batch
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub batch: u32,
+    /// Wait for every batch as if its data were far away, as in 30ms
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = delay)]
+    pub batch_delay: Duration,
     /// Number of epochs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub epochs: u32,
@@ -114,6 +117,7 @@ async fn work(args: &WorkerArgs) -> anyhow::Result<Exit> {
         csv_header: header(args.no_header),
         on_damage: args.damaged.into(),
         batch: args.batch,
+        batch_delay: args.batch_delay,
         epochs: args.epochs,
         evaluations: args.evaluate_every.map(|every| EvaluationSchedule {
             every,
@@ -130,6 +134,9 @@ async fn work(args: &WorkerArgs) -> anyhow::Result<Exit> {
         token: args.token_file.as_deref().map(flexor_client::token_file::read).transpose().context("--token-file")?,
         dialer: Dialer::default(),
     };
+    if !args.batch_delay.is_zero() {
+        output::note(&format!("every batch waits {:?} for its data (--batch-delay)", args.batch_delay));
+    }
     tokio::select! {
         exit = termination.wait() => Ok(exit),
         trained = train(&plan, &context, print_event) => match trained {
@@ -206,6 +213,18 @@ fn print_outcome(outcome: &TrainingOutcome) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Reads a time such as `30ms` or `1s`, of at most a minute.
+fn delay(text: &str) -> Result<Duration, String> {
+    let (number, unit) = text.split_at(text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len()));
+    let unit = match unit {
+        "ms" => Duration::from_millis(1),
+        "s" => Duration::from_secs(1),
+        _ => return Err("write a number with its unit, as in 30ms or 1s".to_owned()),
+    };
+    let time = number.parse().ok().and_then(|number| unit.checked_mul(number));
+    time.filter(|time| *time <= Duration::from_secs(60)).ok_or_else(|| "at most 60s".to_owned())
+}
+
 /// The bytes of a size, rounded up.
 fn bytes(size: Quantity) -> u64 {
     u64::try_from(size.ceil()).unwrap_or(0)
@@ -215,4 +234,18 @@ fn bytes(size: Quantity) -> u64 {
 pub(crate) fn measured(loss: Option<f64>, auc: Option<f64>, accuracy: Option<f64>) -> String {
     let numbers = [("loss", loss), ("AUC", auc), ("accuracy", accuracy)];
     numbers.into_iter().filter_map(|(name, value)| Some(format!(", {name} {:.4}", value?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_has_a_unit_and_a_bound() {
+        assert_eq!(delay("30ms"), Ok(Duration::from_millis(30)));
+        assert_eq!(delay("2s"), Ok(Duration::from_secs(2)));
+        for refused in ["30", "ms", "-1ms", "61s", "1h", "99999999999999999999ms", "4294967296s"] {
+            assert!(delay(refused).is_err(), "{refused}");
+        }
+    }
 }

@@ -162,8 +162,8 @@ impl Fleet {
             uid: server.process.id().to_string(),
             role: "ps".to_owned(),
             phase: "Running".to_owned(),
-            deleting: false,
             leaving: server.is_leaving,
+            ..wire::Pod::default()
         };
         let expected = self.servers.iter().filter(|server| !server.is_leaving).count() as u32;
         let observed = wire::Observed {

@@ -66,7 +66,7 @@ fn the_master_sees_pods_by_kind_and_waits_for_none_that_cannot_start() {
         pod(&job, RoleKind::Worker, 1, None),
         pod(&job, RoleKind::Worker, 2, Some(Reason::Unschedulable)),
     ];
-    let observed = observed_by_master(&job, &status(&job), &pods);
+    let observed = observed_by_master(&job, &status(&job), &pods, &[], &Machines::default());
     let names = |pods: &[wire::Pod]| pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&observed.pods), ["worker-0", "worker-1"]);
     assert_eq!(names(&observed.servers), ["ps-0"]);

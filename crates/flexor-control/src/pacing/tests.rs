@@ -18,6 +18,7 @@ fn create(id: u32) -> Action {
         labels: BTreeMap::new(),
         replicas: BTreeMap::new(),
         resources: Resources::default(),
+        is_limited: false,
         memory: None,
         cause: Cause::new(Reason::PodWanted, "a test wants it"),
     }))

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use flexor_model::{CreatePod, MigratePod, NodeId, ObjectName, Plan, PlanOrigin, Rank, Reason, RoleChange, RoleName};
+use flexor_model::{
+    CreatePod, DnsLabel, MigratePod, NodeId, ObjectName, Plan, PlanOrigin, Rank, Reason, Resources, RoleChange,
+    RoleName,
+};
+use serde_json::{Value, json};
 
 use super::{PodMeta, ScalePlan};
 use crate::{
@@ -14,6 +18,60 @@ use crate::{
 
 /// Labels that say which job a plan is for; `ownerJob` decides.
 const JOB_LABELS: [&str; 2] = ["elasticjob-name", "elasticjob.dlrover/name"];
+
+/// The annotation that says what a plan is for.
+const PLAN_MESSAGE: &str = "flexor.dev/message";
+/// The annotation of a plan that gives its roles back to automatic sizing, and its value.
+const SIZING: &str = "flexor.dev/sizing";
+const AUTOMATIC: &str = "automatic";
+
+/// The `ScalePlan` that describes a neutral plan for roles and migrations.
+pub(super) fn manifest(plan: &Plan, namespace: &DnsLabel) -> Value {
+    let resources = |resources: &Resources| -> BTreeMap<String, String> {
+        resources.iter().map(|(name, quantity)| (name.to_owned(), quantity.to_string())).collect()
+    };
+    let roles = plan.roles.iter().map(|(role, change)| {
+        let mut spec = json!({});
+        if let Some(replicas) = change.replicas {
+            spec["replicas"] = replicas.into();
+        }
+        if !change.resources.is_empty() {
+            spec["resource"] = json!(resources(&change.resources));
+        }
+        (role.to_string(), spec)
+    });
+    let migrate = plan.migrate.iter().map(|one| json!({ "name": one.pod, "resource": resources(&one.resources) }));
+    let mut annotations = serde_json::Map::new();
+    if !plan.message.is_empty() {
+        annotations.insert(PLAN_MESSAGE.to_owned(), plan.message.clone().into());
+    }
+    let scale_type = match plan.origin {
+        PlanOrigin::Manual => "manual",
+        PlanOrigin::Auto => "auto",
+    };
+    let mut spec = json!({ "ownerJob": plan.job });
+    if !plan.roles.is_empty() {
+        spec["replicaResourceSpecs"] = roles.collect::<serde_json::Map<_, _>>().into();
+    }
+    if !plan.migrate.is_empty() {
+        spec["migratePods"] = migrate.collect();
+    }
+    json!({
+        "apiVersion": "elastic.iml.github.io/v1alpha1",
+        "kind": "ScalePlan",
+        "metadata": {
+            "name": plan.name,
+            "namespace": namespace,
+            "labels": { "elasticjob-name": plan.job, "scale-type": scale_type },
+            "annotations": annotations,
+        },
+        "spec": spec,
+    })
+}
+
+fn annotation(plan: &ScalePlan, name: &str) -> String {
+    plan.metadata.annotations.as_ref().and_then(|annotations| annotations.get(name)).cloned().unwrap_or_default()
+}
 
 /// The neutral plan that a `ScalePlan` describes.
 pub fn to_plan(plan: &ScalePlan) -> Result<Reading<Plan>, Finding> {
@@ -35,6 +93,8 @@ pub fn to_plan(plan: &ScalePlan) -> Result<Reading<Plan>, Finding> {
         create: pods(spec.create_pods.as_ref(), "spec.createPods", &mut findings, create)?,
         remove: pods(spec.remove_pods.as_ref(), "spec.removePods", &mut findings, |pod, path, _| pod_name(pod, path))?,
         migrate: pods(spec.migrate_pods.as_ref(), "spec.migratePods", &mut findings, migrate)?,
+        gives_back: annotation(plan, SIZING) == AUTOMATIC,
+        message: annotation(plan, PLAN_MESSAGE),
         server_addresses: spec.ps_hosts.clone().unwrap_or_default(),
     };
     one_by_one(&subject, &mut findings)?;

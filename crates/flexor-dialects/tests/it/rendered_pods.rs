@@ -105,6 +105,7 @@ fn desired(context: &RenderContext<'_>, role: &Role, replicas: &BTreeMap<RoleNam
         labels: labels.collect(),
         replicas: replicas.clone(),
         resources: Resources::default(),
+        is_limited: false,
         memory: None,
         cause: Cause::new(Reason::PodWanted, "the role has one replica"),
     }

@@ -83,6 +83,8 @@ pub struct DesiredPod {
     pub replicas: BTreeMap<RoleName, u32>,
     /// What its main container requests where it differs from the template.
     pub resources: Resources,
+    /// It is limited to them.
+    pub is_limited: bool,
     /// The memory of its main container, where it grew beyond the template and [`resources`](Self::resources).
     pub memory: Option<Quantity>,
     /// Why it is created.

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flexor_model::{DnsLabel, Job, JobUid, NodeId, Plan, Rank, RoleName, UnixTime};
+use flexor_model::{DnsLabel, Job, JobUid, NodeId, Plan, Rank, Resources, RoleName, UnixTime};
 
 use super::{JobStatus, PlanStatus};
 use crate::{Cause, nodes};
@@ -54,6 +54,8 @@ pub struct ExecutorState {
     pub refused: BTreeMap<String, RefusedCreate>,
     /// The same of services.
     pub refused_services: BTreeMap<String, RefusedCreate>,
+    /// What the largest node has for pods, as far as it is known.
+    pub largest_node: Resources,
 }
 
 /// A pod or service that could not be created.

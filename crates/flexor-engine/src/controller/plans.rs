@@ -5,7 +5,7 @@
 //! ends a plan that still waits for pods. A plan that only waits for successors of pods ([`super::migration_steps`]) does
 //! not hold up later plans.
 
-use flexor_model::{Job, MOST_REPLICAS, Plan, Rank, Reason, Resources, Role, RoleKind};
+use flexor_model::{Job, MOST_REPLICAS, Plan, PlanOrigin, Rank, Reason, Resources, Role, RoleKind};
 
 use super::migration_steps::MigrationProgress;
 use super::status::{PlanPhase, PlanStatus, SetBy, Slot};
@@ -51,7 +51,7 @@ impl Reconciler<'_> {
         }
         let edited = observed.plan.roles.keys().find(|role| {
             let target = self.status.targets.get(*role);
-            is_begun && target.is_some_and(|target| target.set_by == SetBy::Spec)
+            is_begun && target.is_some_and(|target| matches!(target.set_by, SetBy::Spec | SetBy::Edit))
         });
         edited.and_then(|role| superseded(format!("the job says how many {role} there are")))
     }
@@ -82,14 +82,17 @@ impl Reconciler<'_> {
                 let slots = self.status.roles.get_mut(role).map(|role| role.slots.values_mut());
                 slots.into_iter().flatten().for_each(|slot| slot.resources = Resources::default());
             }
-            target.set_by = SetBy::Plan(name.clone());
+            target.set_by = match observed.plan.origin {
+                PlanOrigin::Manual if !observed.plan.gives_back => SetBy::Plan(name.clone()),
+                PlanOrigin::Manual | PlanOrigin::Auto => SetBy::Auto(name.clone()),
+            };
             let replicas = counted(target.replicas as usize, "replica");
-            let message = format!("{replicas} of {role}, as the plan {name} says");
+            let message = format!("{replicas} of {role}, as the plan {name} says{}", because(&observed.plan));
             target.cause = Cause::new(Reason::SizeFromPlan, message);
             causes.push(target.cause.clone());
         }
         self.begin_migrations(&observed.plan);
-        let cause = Cause::new(Reason::PlanBegun, format!("{name} is carried out"));
+        let cause = Cause::new(Reason::PlanBegun, format!("{name} is carried out{}", because(&observed.plan)));
         let status = PlanStatus { phase: PlanPhase::Scaling, cause: Some(cause), finished_at: None };
         self.act(Action::SetPlanStatus { plan: name, status });
         causes.into_iter().for_each(|cause| self.record(cause));
@@ -98,7 +101,14 @@ impl Reconciler<'_> {
     /// Why a plan cannot be carried out.
     fn check_plan(&self, observed: &ObservedPlan) -> Result<(), Cause> {
         let refused = |detail| Cause::new(Reason::PlanRefused, format!("{}: {detail}", observed.plan.name));
-        plan_fits(&observed.plan, self.observed.job).map_err(refused)
+        plan_fits(&observed.plan, self.observed.job).map_err(refused)?;
+        match observed.plan.origin {
+            // A plan that has begun has set the targets by itself.
+            PlanOrigin::Auto if observed.status.phase == PlanPhase::Pending => {
+                self.check_automatic(observed).map_err(refused)
+            }
+            PlanOrigin::Auto | PlanOrigin::Manual => Ok(()),
+        }
     }
 
     /// A plan is done when every role that it names has exactly its pods, and every pod that is to migrate has done so.
@@ -111,8 +121,10 @@ impl Reconciler<'_> {
         let name = observed.plan.name.to_string();
         match self.migration_progress(&observed.plan) {
             MigrationProgress::Never(cause) => self.give_up(observed, cause),
+            MigrationProgress::Done | MigrationProgress::Waiting(_) if self.gave_up_for_want_of_room(observed) => {}
             MigrationProgress::Done if has_size => {
-                let cause = Cause::new(Reason::PlanDone, format!("{name}: all pods are as it says"));
+                let message = format!("{name}: all pods are as it says{}", because(&observed.plan));
+                let cause = Cause::new(Reason::PlanDone, message);
                 self.end_plan(&name, PlanPhase::Succeeded, cause);
                 return false;
             }
@@ -125,7 +137,7 @@ impl Reconciler<'_> {
         has_size
     }
 
-    fn has_target_replicas(&self, role: &Role) -> bool {
+    pub(super) fn has_target_replicas(&self, role: &Role) -> bool {
         let replicas = self.replicas(role);
         let Some(slots) = self.status.roles.get(&role.name) else { return replicas == 0 };
         let is_started = |pod: &ObservedPod| !pod.deleting && pod.phase != PodPhase::Pending;
@@ -140,7 +152,7 @@ impl Reconciler<'_> {
     }
 
     /// Fails a plan.
-    fn give_up(&mut self, observed: &ObservedPlan, cause: Cause) {
+    pub(super) fn give_up(&mut self, observed: &ObservedPlan, cause: Cause) {
         self.end_plan(observed.plan.name.as_str(), PlanPhase::Failed, cause);
     }
 
@@ -175,9 +187,19 @@ pub fn plan_fits(plan: &Plan, job: &Job) -> Result<(), String> {
     Ok(())
 }
 
+/// Why a plan was made, as a suffix; empty where it does not say.
+fn because(plan: &Plan) -> String {
+    if plan.message.is_empty() { String::new() } else { format!(": {}", plan.message) }
+}
+
 /// Whether a later plan replaces an earlier one. Targets of a plan that has begun stay set, so a shared role suffices.
 /// A plan that has not begun is replaced only by one that says everything that it says.
+///
+/// An automatic plan never replaces the plan of a person.
 fn supersedes(later: &Plan, earlier: &Plan, is_begun: bool) -> bool {
+    if later.origin == PlanOrigin::Auto && earlier.origin == PlanOrigin::Manual {
+        return false;
+    }
     let says_all = earlier.roles.iter().all(|(role, old)| {
         later.roles.get(role).is_some_and(|new| {
             (new.replicas.is_some() || old.replicas.is_none())

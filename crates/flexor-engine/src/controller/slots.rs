@@ -268,6 +268,7 @@ impl Reconciler<'_> {
             labels,
             replicas,
             resources,
+            is_limited: self.is_limited(role),
             memory,
             cause,
         })));

@@ -77,10 +77,14 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SetBy {
-    /// The job's description.
+    /// The job's description, as it was first seen.
     Spec,
-    /// The plan of this name.
+    /// An edit of the job's description.
+    Edit,
+    /// The plan of this name, which a person made.
     Plan(String),
+    /// The plan of this name, which the job's master made.
+    Auto(String),
 }
 
 /// The replica slots of a role.
@@ -161,6 +165,13 @@ impl Phase {
     /// Whether the phase is final.
     pub fn is_over(self) -> bool {
         matches!(self, Phase::Succeeded | Phase::Failed)
+    }
+}
+
+impl SetBy {
+    /// Whether a person has decided since the job began; automatic sizing leaves the role alone.
+    pub fn is_by_hand(&self) -> bool {
+        matches!(self, SetBy::Edit | SetBy::Plan(_))
     }
 }
 

@@ -1,10 +1,10 @@
 //! The target replicas of each role: the job's description sets them, and plans change them.
 
-use flexor_model::{Quantity, Reason, Resources, Role, RoleKind};
+use flexor_model::{Reason, Resources, Role, RoleKind};
 
 use super::status::{SetBy, Target};
 use super::{Reconciler, counted};
-use crate::{Cause, nodes};
+use crate::Cause;
 
 impl Reconciler<'_> {
     /// Takes targets from the description: for roles that have none, and for roles whose replicas were edited. Targets
@@ -20,7 +20,8 @@ impl Reconciler<'_> {
                     let message = format!("{replicas}, as the job says now");
                     let cause = Cause::new(Reason::SizeFromSpec, message);
                     let resources = target.resources.clone();
-                    *target = of_spec(role, generation, resources, cause.clone());
+                    let edited = of_spec(role, generation, resources, cause.clone());
+                    *target = Target { set_by: SetBy::Edit, ..edited };
                     self.record(cause);
                 }
                 None => {
@@ -50,17 +51,6 @@ impl Reconciler<'_> {
                 self.record(Cause::new(Reason::NoServerForBackup, message));
             }
         }
-    }
-
-    /// The memory that new pods of a slot request, before any growth.
-    pub(super) fn memory_asked(&self, role: &Role, of_slot: &Resources) -> Option<Quantity> {
-        nodes::memory_asked(role, &self.planned(role, of_slot))
-    }
-
-    /// What plans have new pods of a slot request: a plan for the slot counts before one for the role.
-    pub(super) fn planned(&self, role: &Role, of_slot: &Resources) -> Resources {
-        let of_role = self.status.targets.get(&role.name).map(|target| target.resources.clone()).unwrap_or_default();
-        of_role.overlaid_by(of_slot)
     }
 
     pub(super) fn replicas(&self, role: &Role) -> u32 {

@@ -63,6 +63,7 @@ fn desired(role: &Role) -> DesiredPod {
         labels: BTreeMap::new(),
         replicas: [(role.name.clone(), 2)].into(),
         resources: Resources::default(),
+        is_limited: false,
         memory: None,
         cause: Cause::new(Reason::PodWanted, "a test wants it"),
     }

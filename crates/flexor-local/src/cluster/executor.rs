@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use flexor_control::Executor;
-use flexor_engine::controller::{Action, DesiredPod, Event, ExecutorState, ObservedJob, ObservedPlan, ObservedPod};
+use flexor_engine::controller::{Action, DesiredPod, Event, ExecutorState, ObservedJob, ObservedPod};
 use flexor_model::{Reason, UnixTime};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -34,15 +34,7 @@ impl Executor for Cluster {
         let state = self.lock();
         let record = state.jobs.get(key)?;
         let pods = state.observed_pods(key);
-        let plans: Vec<ObservedPlan> = record
-            .plans
-            .iter()
-            .map(|plan| ObservedPlan {
-                plan: plan.plan.clone(),
-                created_at: plan.created_at,
-                status: plan.status.clone(),
-            })
-            .collect();
+        let plans = record.observed_plans();
         Some(view(&ObservedJob {
             job: &record.job,
             generation: record.generation,
@@ -56,7 +48,7 @@ impl Executor for Cluster {
             released: &record.released,
             closed: record.closed.as_ref(),
             // A pod that this cluster creates is visible at once.
-            executor: &ExecutorState::default(),
+            executor: &ExecutorState { largest_node: self.machines().largest_node, ..ExecutorState::default() },
         }))
     }
 

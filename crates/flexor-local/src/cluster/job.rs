@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use flexor_dialects::{JobCondition, PodCounts, StatusInput, dialect};
 use flexor_engine::Cause;
-use flexor_engine::controller::{JobStatus, PlanPhase, PlanStatus, PodPhase};
+use flexor_engine::controller::{JobStatus, ObservedPlan, PlanPhase, PlanStatus, PodPhase};
 use flexor_model::{DnsLabel, Job, JobName, JobUid, Plan, PortName, RoleName, UnixTime};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -135,6 +135,16 @@ impl JobRecord {
         }
         *self = changed;
         Ok(())
+    }
+
+    /// Its plans, for the controller.
+    pub(super) fn observed_plans(&self) -> Vec<ObservedPlan> {
+        let observed = |PlanRecord { plan, created_at, status, .. }: &PlanRecord| ObservedPlan {
+            plan: plan.clone(),
+            created_at: *created_at,
+            status: status.clone(),
+        };
+        self.plans.iter().map(observed).collect()
     }
 
     /// What its dialect writes its status from.

@@ -32,7 +32,8 @@ impl Cluster {
             state.feeds.remove(key);
             return;
         }
-        let observed = observed_by_master(&record.job, &record.status, &pods);
+        let plans = record.observed_plans();
+        let observed = observed_by_master(&record.job, &record.status, &pods, &plans, &self.machines());
         let token = TokenSource::File(record.token_file(self.state_dir()));
         if let Some(master) = state.master_of(key)
             && !state.feeds.contains_key(key)
@@ -95,6 +96,13 @@ impl Cluster {
             Some(MasterUpdate::Released(pods)) => {
                 record.released = pods;
                 self.notify();
+            }
+            Some(MasterUpdate::Plan { number, plan }) => {
+                state.add_automatic_plan(self.state_dir(), key, number, *plan);
+                self.notify();
+            }
+            Some(MasterUpdate::PlanResult { number, message }) => {
+                state.note_plan_result(self.state_dir(), key, number, message);
             }
             None => return,
         }

@@ -271,6 +271,7 @@ mod tests {
             labels: BTreeMap::new(),
             replicas: BTreeMap::new(),
             resources: Resources::default(),
+            is_limited: false,
             memory: None,
             cause: Cause::new(Reason::PodWanted, "a test wants it"),
         };

@@ -307,6 +307,6 @@ fn clone_all(sockets: &[TcpListener]) -> io::Result<Vec<TcpListener>> {
 }
 
 /// Thousandths, rounded up.
-fn millis(quantity: Quantity) -> Millis {
+pub(super) fn millis(quantity: Quantity) -> Millis {
     Millis::try_from((quantity.billionths().max(0) + 999_999) / 1_000_000).unwrap_or(Millis::MAX)
 }

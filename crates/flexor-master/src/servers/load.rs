@@ -56,6 +56,12 @@ impl Loads {
         self.0.insert(server.clone(), LoadReport { load, at: now, rates });
     }
 
+    /// The last report of a server's latest incarnation, and when it came.
+    pub(super) fn last_of(&self, name: &str) -> Option<(Duration, wire::ServerLoad)> {
+        let of_name = self.0.iter().filter(|(server, _)| &*server.name == name);
+        of_name.max_by_key(|(server, _)| server.incarnation).map(|(_, report)| (report.at, report.load))
+    }
+
     pub(super) fn of(&self, server: &ServerId, now: Duration) -> LoadStatus {
         let Some(LoadReport { load, at, rates }) = self.0.get(server) else { return LoadStatus::default() };
         let rates = rates.filter(|_| now.saturating_sub(*at) <= MAX_AGE);

@@ -155,6 +155,9 @@ async fn carry_out(job: &Job, request: wire::Request) -> Result<Answer, wire::Re
                 reports.take_metrics(&id.name, metrics.values)
             });
             result.map_err(refusal)?;
+            if let Some(load) = metrics.load {
+                job.with_reports(|reports| reports.take_load(&id.name, load, now));
+            }
             if let Some(updates) = &metrics.updates {
                 job.servers().record_updates(&worker(id), updates);
             }

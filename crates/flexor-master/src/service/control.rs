@@ -16,6 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::job::Job;
 use crate::recorder::DecisionKind;
+use crate::sizing::Published;
 use crate::training_status;
 
 const PROPOSALS: usize = 64;
@@ -81,6 +82,7 @@ async fn follow(
     let mut unsent: Vec<wire::Proposal> = closed.collect();
     let (mut last_status, mut last_report) = (None, 0);
     let mut released = Vec::new();
+    let (mut sizing, mut sized) = (job.sizing().published(), Published::default());
     let mut unapplied: Option<wire::Observed> = None;
     let mut servers = job.servers().published();
     let delivery = job.report_delivery();
@@ -100,6 +102,9 @@ async fn follow(
             unsent.push(proposal(&job, wire::proposal::Kind::Released(wire::ServersReleased { pods: free.clone() })));
             released = free;
         }
+        let published = sizing.borrow_and_update().clone();
+        unsent.extend(published.messages(&sized).into_iter().map(|kind| proposal(&job, kind)));
+        sized = published;
         for proposal in unsent {
             // The training status contains the reports; what is sent before it does not.
             if let Some(wire::proposal::Kind::Training(_)) = &proposal.kind {
@@ -119,6 +124,7 @@ async fn follow(
             },
             _ = decided.changed() => {}
             _ = servers.changed() => {}
+            _ = sizing.changed() => {}
             _ = reports.changed() => {}
             _ = ticks.tick() => {}
             () = proposals.closed() => return,
@@ -133,6 +139,7 @@ async fn follow(
 fn apply(job: &Job, observed: &wire::Observed) -> bool {
     let are_servers_applied = apply_servers(job, observed);
     let are_workers_applied = apply_workers(job, observed);
+    job.sizing().observe(observed);
     let alive = |pod: &wire::Pod| !pod.deleting && matches!(pod.phase.as_str(), "Pending" | "Running");
     let pods: BTreeMap<String, String> =
         observed.pods.iter().filter(|pod| alive(pod)).map(|pod| (pod.name.clone(), pod.uid.clone())).collect();

@@ -16,8 +16,7 @@ fn pods(names: &[&str], expected: Option<u32>) -> wire::Observed {
         uid: (*name).to_owned(),
         role: "worker".to_owned(),
         phase: "Running".to_owned(),
-        deleting: false,
-        leaving: false,
+        ..wire::Pod::default()
     };
     wire::Observed { pods: names.iter().map(pod).collect(), expected, ..wire::Observed::default() }
 }

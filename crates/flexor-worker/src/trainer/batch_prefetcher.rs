@@ -1,6 +1,7 @@
 //! Prefetches the next batch while the current one is computed: leases it, reads it, and pulls its parameters.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use flexor_data::Dataset;
 use flexor_ps::batch::BatchId;
@@ -10,6 +11,7 @@ use flexor_wire::master::v1 as wire;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::load_counters::{LoadCounters, Part};
 use super::{DATASET, SyncSteps, TrainingError};
 use crate::batch_reader::read;
 use crate::features::Features;
@@ -46,9 +48,12 @@ pub(super) struct BatchLoader {
     pub(super) batch: Batch,
     /// Records per batch; the last batch of an epoch may be smaller.
     pub(super) size: u32,
+    /// How long the data of a batch takes to arrive, beyond reading it.
+    pub(super) delay: Duration,
     pub(super) steps: Option<SyncSteps>,
     /// Pull the parameters with their versions.
     pub(super) by_version: bool,
+    pub(super) load: Arc<LoadCounters>,
 }
 
 /// Prepares batches on a task of its own.
@@ -106,7 +111,13 @@ impl BatchLoader {
         let (dataset, features) = (self.dataset.clone(), &mut self.features);
         let batch = &mut self.batch;
         let range = of.first..of.first + of.count;
+        let began = Instant::now();
+        if !self.delay.is_zero() {
+            tokio::time::sleep(self.delay).await;
+        }
         let skipped_records = tokio::task::block_in_place(|| read(&dataset, features, range, batch))?.len() as u64;
+        self.load.add(Part::Read, began);
+        let began = Instant::now();
         let mut lookup = Lookup::default();
         self.lookup_model.look_up(&self.batch, &mut lookup);
         let mut rows = Vec::new();
@@ -132,6 +143,7 @@ impl BatchLoader {
                 return Ok(None);
             }
         }
+        self.load.add(Part::Pull, began);
         let (variables, versions) = (client.variables(), client.versions().clone());
         let first = of.number * u64::from(self.size);
         let len = u32::try_from(of.count).unwrap_or(u32::MAX);

@@ -1,6 +1,7 @@
 //! Computes the gradients of one batch after the other, pushes them, and only then acknowledges the batch.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use flexor_ps::client::{AcknowledgedVersions, Client, Gradients as Pushed};
 use flexor_ps::layout::TableId;
@@ -9,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use super::batch_prefetcher::{BatchPrefetcher, PreparedBatch};
 use super::evaluator::EvaluatorTask;
+use super::load_counters::{LoadCounters, Part};
 use super::{
     ProgressMeter, ProgressReport, TrainingError, TrainingEvent, TrainingOutcome, TrainingPlan, progress_reporter,
 };
@@ -26,6 +28,7 @@ pub(super) struct Learner<'a> {
     pub(super) permits: Arc<Semaphore>,
     pub(super) progress: ProgressMeter,
     pub(super) outcome: TrainingOutcome,
+    pub(super) load: Arc<LoadCounters>,
 }
 
 impl Learner<'_> {
@@ -59,7 +62,7 @@ impl Learner<'_> {
         if let Some(report) = self.progress.take_remaining() {
             self.report_progress(&report, on_event).await?;
         }
-        self.ledger.report(progress_reporter::final_report(&self.outcome)).await?;
+        self.ledger.report(progress_reporter::final_report(&self.outcome, self.load.report())).await?;
         Ok(prefetcher)
     }
 
@@ -69,14 +72,17 @@ impl Learner<'_> {
         on_event: &mut impl FnMut(TrainingEvent<'_>),
     ) -> Result<(), TrainingError> {
         on_event(TrainingEvent::Progress(report));
-        self.ledger.report(progress_reporter::progress_report(report, &self.outcome)).await?;
+        self.ledger.report(progress_reporter::progress_report(report, &self.outcome, self.load.report())).await?;
         Ok(())
     }
 
     /// Acknowledges a batch, and counts its records unless another worker had acknowledged it.
     async fn acknowledge(&mut self, held: wire::LeasedBatches) -> Result<(), TrainingError> {
+        let began = Instant::now();
         let versions = self.pusher.take_acknowledged();
         let records = self.ledger.acknowledge(held, &versions, false).await?;
+        self.load.add(Part::Acknowledge, began);
+        self.load.finish_batch();
         self.outcome.records += records;
         self.outcome.damaged += held.skipped_records.min(records);
         Ok(())
@@ -94,7 +100,9 @@ impl Learner<'_> {
         {
             // The semaphore is never closed.
             let _permit = self.permits.acquire().await.ok();
+            let began = Instant::now();
             tokio::task::block_in_place(|| self.model.gradients(step, &mut self.gradients));
+            self.load.add(Part::Compute, began);
         }
         let row_gradients: Vec<(TableId, &[u64], &[f32])> = (0..)
             .map(TableId)
@@ -113,7 +121,9 @@ impl Learner<'_> {
             rows: &row_gradients,
             variables: &variable_gradients,
         };
+        let began = Instant::now();
         let pushed = self.pusher.push_based_on(&push, &versions).await?;
+        self.load.add(Part::Push, began);
         self.outcome.applied_before += u64::from(pushed.already_applied) + u64::from(pushed.batch_closed);
         self.acknowledge(held).await?;
         self.outcome.steps += 1;

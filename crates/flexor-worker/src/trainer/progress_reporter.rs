@@ -1,12 +1,15 @@
-//! The reports that a worker sends to its master once a second: progress, and the outcome of its pushes. They are for
-//! people; nothing is decided by them.
+//! The reports that a worker sends to its master once a second: progress, the outcome of its pushes, and what it uses.
 
 use flexor_wire::master::v1 as wire;
 
 use super::{ProgressReport, TestResult, TrainingOutcome};
 
 /// The report during training.
-pub(super) fn progress_report(report: &ProgressReport, outcome: &TrainingOutcome) -> wire::Metrics {
+pub(super) fn progress_report(
+    report: &ProgressReport,
+    outcome: &TrainingOutcome,
+    load: wire::WorkerLoad,
+) -> wire::Metrics {
     let some = [("loss", report.loss), ("auc", report.auc), ("accuracy", report.accuracy)];
     let all = [
         ("step", report.steps as f64),
@@ -14,18 +17,18 @@ pub(super) fn progress_report(report: &ProgressReport, outcome: &TrainingOutcome
         ("measured_records", report.measured as f64),
     ];
     let values = values(some).chain(named(all)).collect();
-    wire::Metrics { values, updates: Some(updates(outcome)), at_once: false }
+    wire::Metrics { values, updates: Some(updates(outcome)), at_once: false, load: Some(load) }
 }
 
 /// The report after the last batch.
-pub(super) fn final_report(outcome: &TrainingOutcome) -> wire::Metrics {
-    wire::Metrics { updates: Some(updates(outcome)), at_once: true, ..wire::Metrics::default() }
+pub(super) fn final_report(outcome: &TrainingOutcome, load: wire::WorkerLoad) -> wire::Metrics {
+    wire::Metrics { updates: Some(updates(outcome)), at_once: true, load: Some(load), ..wire::Metrics::default() }
 }
 
 /// The scores on the test data.
 pub(super) fn test_report(test: &TestResult) -> wire::Metrics {
     let some = [("test_loss", test.loss), ("test_auc", test.auc), ("test_accuracy", test.accuracy)];
-    wire::Metrics { values: values(some).collect(), updates: None, at_once: true }
+    wire::Metrics { values: values(some).collect(), at_once: true, ..wire::Metrics::default() }
 }
 
 fn updates(outcome: &TrainingOutcome) -> wire::WorkerUpdates {

@@ -20,6 +20,7 @@ fn plan(table: &str, test: &str) -> (tempfile::TempDir, TrainingPlan) {
         csv_header: CsvHeader::FirstLine,
         on_damage: OnDamage::Skip,
         batch: 8,
+        batch_delay: std::time::Duration::ZERO,
         epochs: 1,
         non_finite: NonFinite::Refuse,
         evaluations: None,

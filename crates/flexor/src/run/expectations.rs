@@ -2,7 +2,7 @@
 //! sizes that nothing adapts.
 
 use flexor_dialects::launch_options::Device;
-use flexor_model::{Job, is_accelerator};
+use flexor_model::{Job, Program, RoleKind, Sizing, is_accelerator};
 use serde_json::Value;
 
 use crate::launch::devices;
@@ -32,6 +32,11 @@ fn missing_gpus(job: &Job) -> Option<String> {
 
 /// The fields of a manifest that ask for sizes to be adapted.
 fn idle_scaling(job: &Job, manifest: &Value) -> Option<String> {
+    // Its workers report what the master needs to size the job.
+    let is_measured = job.role(RoleKind::Worker).is_some_and(|role| role.program == Program::FlexorWorker);
+    if job.sizing == Sizing::Job && is_measured {
+        return None;
+    }
     let spec = &manifest["spec"];
     let mode =
         spec["optimizeMode"].as_str().filter(|mode| *mode != "manual").map(|mode| format!("optimizeMode: {mode}"));

@@ -197,6 +197,9 @@ pub struct ScaleArgs {
     /// Number of parameter servers
     #[arg(long, value_name = "N", value_parser = replicas, allow_negative_numbers = true, conflicts_with = "replicas")]
     pub ps: Option<u32>,
+    /// Leave the size to Flexor again, after it was set by hand
+    #[arg(long, conflicts_with_all = ["replicas", "worker", "ps"])]
+    pub auto: bool,
     #[command(flatten)]
     pub namespace: NamespaceArgs,
 }

@@ -24,6 +24,9 @@ pub async fn run(client: &Client, args: &ScaleArgs) -> anyhow::Result<Exit> {
     let namespace = args.namespace.namespace.as_str();
     let name = fetch::job_name(&args.words)?;
     let (kind, job) = fetch::job(client, namespace, name).await?;
+    if args.auto {
+        return give_back(client, &as_written(&job)).await;
+    }
     let sizes = sizes(args);
     if sizes.is_empty() {
         return Err(Misused(anyhow!("give the number of replicas: {}", numbers_for(&job))).into());
@@ -73,6 +76,24 @@ pub async fn run(client: &Client, args: &ScaleArgs) -> anyhow::Result<Exit> {
             }
         }
     }
+    Ok(Exit::Success)
+}
+
+/// Leaves the sizes of a job to automatic sizing again.
+async fn give_back(client: &Client, job: &Value) -> anyhow::Result<Exit> {
+    let name = job["metadata"]["name"].as_str().unwrap_or_default();
+    let roles = job["spec"]["replicaSpecs"].as_object().into_iter().flatten();
+    let automatic = roles.filter(|(_, spec)| spec["autoScale"] != false);
+    let roles: serde_json::Map<String, Value> = automatic.map(|(role, _)| (role.clone(), json!({}))).collect();
+    if roles.is_empty() || job["spec"]["optimizeMode"] == "manual" {
+        return refuse(format!(
+            "{name} is sized by hand alone: no role of it has autoScale, or its optimizeMode is manual"
+        ));
+    }
+    let annotations = json!({ "flexor.dev/sizing": "automatic" });
+    let plan =
+        plans::create_with(client, job, "give-back", json!({ "replicaResourceSpecs": roles }), annotations).await?;
+    output::text(&format!("{} is sized automatically again, by {}\n", apply::full_name(job), apply::full_name(&plan)))?;
     Ok(Exit::Success)
 }
 

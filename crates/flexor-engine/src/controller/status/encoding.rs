@@ -332,7 +332,12 @@ mod tests {
     }
 
     fn target() -> impl Strategy<Value = Target> {
-        let set_by = prop_oneof![Just(SetBy::Spec), "[a-z]{1,4}".prop_map(SetBy::Plan)];
+        let set_by = prop_oneof![
+            Just(SetBy::Spec),
+            Just(SetBy::Edit),
+            "[a-z]{1,4}".prop_map(SetBy::Plan),
+            "[a-z]{1,4}".prop_map(SetBy::Auto),
+        ];
         (any::<u32>(), resources(), set_by, any::<u64>(), any::<u32>(), cause()).prop_map(
             |(replicas, resources, set_by, generation, spec_replicas, cause)| Target {
                 replicas,

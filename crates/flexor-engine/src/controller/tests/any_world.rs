@@ -386,6 +386,8 @@ impl<const LAGS: bool> World<LAGS> {
             create: Vec::new(),
             remove: Vec::new(),
             migrate,
+            gives_back: false,
+            message: String::new(),
             server_addresses: Vec::new(),
         };
         self.plans.push(ObservedPlan { plan, created_at: self.now, status: PlanStatus::default() });

@@ -44,7 +44,7 @@ fn of_plans_for_the_same_role_the_latest_counts() {
     world.edit(2);
     world.settle();
     let target = &world.status.targets[&name("worker")];
-    assert_eq!((target.replicas, &target.set_by), (2, &SetBy::Spec));
+    assert_eq!((target.replicas, &target.set_by), (2, &SetBy::Edit));
 }
 
 #[test]

@@ -71,7 +71,7 @@ metadata: {name: pvc-nas, namespace: dlrover}
 spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}, storageClassName: "", volumeName: nas}
 "#;
 
-/// What the auto-scaling job is to find by itself one day.
+/// What the auto-scaling job finds by itself where its containers run. Here nothing trains.
 const THREE_WORKERS: &str = r#"
 apiVersion: elastic.iml.github.io/v1alpha1
 kind: ScalePlan
@@ -82,7 +82,7 @@ spec: {ownerJob: deepctr-auto-scaling, replicaResourceSpecs: {worker: {replicas:
 impl Row {
     /// Runs the commands. The row lists the output of the last one, which is repeated until it is as listed.
     fn run(&self, cluster: &Cluster) {
-        if self.step == "two parameter servers" {
+        if self.step == "it has scaled itself up" {
             apply_text(cluster, THREE_WORKERS);
         }
         let (looks, acts) = self.commands.split_last().unwrap();

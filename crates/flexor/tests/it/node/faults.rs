@@ -144,20 +144,34 @@ async fn a_fault_says_why_and_costs_only_what_it_hit() {
 
 fn programs_that_fail(space: &Space<'_>) {
     // The exception is the job's message, although the container's log ends with torchrun's own.
-    let program = "import torch\nclass NoDigit(ValueError): pass\nraise NoDigit('label 12 of record 7 is no digit')\n";
-    space.kubectl(&["create", "configmap", "program", &format!("--from-literal=crash.py={program}")]);
-    let crash = container(
-        "torchrun, --nproc-per-node=1, /program/crash.py",
-        ", volumeMounts: [{name: program, mountPath: /program}]",
-    );
-    let pod = format!("{{containers: [{crash}], volumes: [{{name: program, configMap: {{name: program}}}}]}}");
-    space.apply(&job("crash", 1, "restartCount: 0", &pod));
+    let program = "from torch.distributed.elastic.multiprocessing.errors import record\n\
+                   class NoDigit(ValueError): pass\n\
+                   @record\n\
+                   def main(): raise NoDigit('label 12 of record 7 is no digit')\n\
+                   main()\n";
+    let unrecorded = "raise ValueError('label 12 of record 7 is no digit')\n";
+    space.kubectl(&[
+        "create",
+        "configmap",
+        "program",
+        &format!("--from-literal=crash.py={program}"),
+        &format!("--from-literal=unrecorded.py={unrecorded}"),
+    ]);
+    for name in ["crash", "unrecorded"] {
+        let crash = container(
+            &format!("torchrun, --nproc-per-node=1, /program/{name}.py"),
+            ", volumeMounts: [{name: program, mountPath: /program}]",
+        );
+        let pod = format!("{{containers: [{crash}], volumes: [{{name: program, configMap: {{name: program}}}}]}}");
+        space.apply(&job(name, 1, "restartCount: 0", &pod));
+    }
     let words = "python3, -c, 'x = bytearray(400 << 20); import time; time.sleep(3600)'";
     let limited = container(words, ", resources: {limits: {memory: 64Mi}, requests: {memory: 64Mi}}");
     space.apply(&job("greedy", 1, "restartCount: 0", &format!("{{containers: [{limited}]}}")));
     space.await_message("greedy", "OOMKilled");
     space.await_message("crash", "NoDigit: label 12 of record 7 is no digit");
-    for job in ["crash", "greedy"] {
+    space.await_message("unrecorded", "its traceback is in the pod's log");
+    for job in ["crash", "unrecorded", "greedy"] {
         eventually(job, || space.status(job).to_string(), || space.status(job)["phase"] == "Failed");
     }
 }

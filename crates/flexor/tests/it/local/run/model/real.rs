@@ -188,6 +188,8 @@ pub fn plan_for(job: &Job, number: usize, workers: u32) -> Plan {
         create: Vec::new(),
         remove: Vec::new(),
         migrate: Vec::new(),
+        gives_back: false,
+        message: String::new(),
         server_addresses: Vec::new(),
     }
 }

@@ -1,13 +1,13 @@
-//! The nodes that do not answer. Pods that terminate there keep their names for ever: no kubelet confirms their end.
+//! The nodes: those that do not answer, and the largest. Pods that terminate there keep their names for ever: no kubelet confirms their end.
 //!
 //! A node whose kubelet reports that it is not ready still ends its pods, so only an unknown state counts as lost. The
 //! pods of a node that was removed are collected by Kubernetes itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use flexor_model::UnixTime;
+use flexor_model::{Quantity, Resources, UnixTime};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -26,7 +26,22 @@ use crate::watches::{self, Queues, Tasks};
 const MARGIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
-pub(crate) struct LostNodes(RwLock<BTreeSet<String>>);
+pub(crate) struct Nodes(RwLock<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    lost: BTreeSet<String>,
+    /// What nodes have for pods.
+    allocatable: BTreeMap<String, Resources>,
+    largest: Resources,
+}
+
+impl Known {
+    fn find_largest(&mut self) {
+        let all = self.allocatable.values();
+        self.largest = all.max_by_key(|node| (node.cpu(), node.memory())).cloned().unwrap_or_default();
+    }
+}
 
 /// A node with only the fields that decide something.
 #[derive(Debug, Clone, Resource, Serialize, Deserialize)]
@@ -41,6 +56,7 @@ pub(crate) struct SlimNode {
 #[serde(default)]
 struct SlimNodeStatus {
     conditions: Vec<SlimCondition>,
+    allocatable: BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -58,17 +74,23 @@ impl SlimNode {
         self.metadata.labels = None;
     }
 
+    /// CPU and memory for pods.
+    fn allocatable(&self) -> Resources {
+        let read = |name: &'static str| Some((name, self.status.allocatable.get(name)?.0.parse::<Quantity>().ok()?));
+        ["cpu", "memory"].into_iter().filter_map(read).collect()
+    }
+
     fn is_lost(&self) -> bool {
         self.status.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "Unknown")
     }
 }
 
-impl LostNodes {
+impl Nodes {
     /// When a pod may be removed by force; none if its node ends it.
     pub(crate) fn overdue_at(&self, pod: &SlimPod) -> Option<UnixTime> {
         let grace_ends_at = pod.grace_ends_at()?;
         let lost = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        lost.contains(&pod.spec.node_name).then(|| grace_ends_at + MARGIN)
+        lost.lost.contains(&pod.spec.node_name).then(|| grace_ends_at + MARGIN)
     }
 
     /// Whether a pod may be removed by force now.
@@ -76,15 +98,31 @@ impl LostNodes {
         self.overdue_at(pod).is_some_and(|at| at <= now())
     }
 
-    /// Takes in a node. Returns whether that changes anything.
-    fn apply(&self, name: String, is_lost: bool) -> bool {
-        let mut lost = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if is_lost { lost.insert(name) } else { lost.remove(&name) }
+    /// What the largest node has for pods; empty where no node is known.
+    pub(crate) fn largest(&self) -> Resources {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).largest.clone()
+    }
+
+    /// Takes in a node with what it has for pods, or its removal. Returns whether it is lost now and was not, or the other
+    /// way round.
+    fn apply(&self, name: String, is_lost: bool, allocatable: Option<Resources>) -> bool {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let before = match allocatable.clone() {
+            Some(allocatable) => known.allocatable.insert(name.clone(), allocatable),
+            None => known.allocatable.remove(&name),
+        };
+        if before != allocatable {
+            known.find_largest();
+        }
+        if is_lost { known.lost.insert(name) } else { known.lost.remove(&name) }
     }
 
     /// Forgets the nodes that are not among these.
     fn retain(&self, names: &BTreeSet<String>) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).retain(|node| names.contains(node));
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.lost.retain(|node| names.contains(node));
+        known.allocatable.retain(|node, _| names.contains(node));
+        known.find_largest();
     }
 }
 
@@ -98,20 +136,20 @@ pub(crate) fn watch_nodes(shared: Arc<Shared>, queues: Queues, tasks: &mut Tasks
         let mut listed = BTreeSet::new();
         let mut stream = std::pin::pin!(stream.backoff(WatchBackoff::default()));
         while let Some(event) = stream.next().await {
-            let (node, is_lost) = match event {
-                Ok(Event::Apply(node)) => (node.name_any(), node.is_lost()),
+            let (node, is_lost, allocatable) = match event {
+                Ok(Event::Apply(node)) => (node.name_any(), node.is_lost(), Some(node.allocatable())),
                 Ok(Event::InitApply(node)) => {
                     listed.insert(node.name_any());
-                    (node.name_any(), node.is_lost())
+                    (node.name_any(), node.is_lost(), Some(node.allocatable()))
                 }
-                Ok(Event::Delete(node)) => (node.name_any(), false),
+                Ok(Event::Delete(node)) => (node.name_any(), false, None),
                 Ok(Event::Init) => {
                     listed.clear();
                     continue;
                 }
                 Ok(Event::InitDone) => {
                     // Those that were removed while the watch was broken.
-                    shared.lost_nodes.retain(&std::mem::take(&mut listed));
+                    shared.nodes.retain(&std::mem::take(&mut listed));
                     let _ = is_complete.take().map(|is_complete| is_complete.send(()));
                     continue;
                 }
@@ -120,7 +158,7 @@ pub(crate) fn watch_nodes(shared: Arc<Shared>, queues: Queues, tasks: &mut Tasks
                     continue;
                 }
             };
-            if shared.lost_nodes.apply(node.clone(), is_lost) {
+            if shared.nodes.apply(node.clone(), is_lost, allocatable) {
                 tracing::info!(node, is_lost, "a node answers or not");
                 shared.pods.owners_where(|pod| pod.spec.node_name == node).iter().for_each(|job| queues.push(job));
             }
@@ -153,20 +191,35 @@ mod tests {
 
     #[test]
     fn a_pod_is_overdue_after_its_grace_on_a_lost_node() {
-        let lost = LostNodes::default();
+        let lost = Nodes::default();
         let (past, future) = (terminating("2020-01-01T00:00:00Z"), terminating("2999-01-01T00:00:00Z"));
         assert!(!lost.is_overdue(&past), "the node answers");
-        assert!(lost.apply("n".to_owned(), true) && !lost.apply("n".to_owned(), true));
+        assert!(lost.apply("n".to_owned(), true, None) && !lost.apply("n".to_owned(), true, None));
         assert!(lost.is_overdue(&past) && !lost.is_overdue(&future));
         assert_eq!(lost.overdue_at(&future), future.grace_ends_at().map(|at| at + MARGIN));
-        assert!(lost.apply("n".to_owned(), false));
+        assert!(lost.apply("n".to_owned(), false, None));
         assert!(!lost.is_overdue(&past), "the node is back");
     }
 
     #[test]
+    fn the_largest_node_is_known_until_it_is_removed() {
+        let nodes = Nodes::default();
+        let sized = |cpu: &str| {
+            let allocatable = json!({"cpu": cpu, "memory": "4Gi", "pods": "110"});
+            serde_json::from_value::<SlimNode>(json!({"metadata": {}, "status": {"allocatable": allocatable}})).unwrap()
+        };
+        for (name, cpu) in [("small", "1500m"), ("large", "4")] {
+            nodes.apply(name.to_owned(), false, Some(sized(cpu).allocatable()));
+        }
+        assert_eq!(nodes.largest().to_string(), "cpu=4 memory=4Gi");
+        nodes.apply("large".to_owned(), false, None);
+        assert_eq!(nodes.largest().to_string(), "cpu=1500m memory=4Gi");
+    }
+
+    #[test]
     fn a_node_that_was_removed_unseen_is_forgotten() {
-        let lost = LostNodes::default();
-        lost.apply("n".to_owned(), true);
+        let lost = Nodes::default();
+        lost.apply("n".to_owned(), true, None);
         lost.retain(&BTreeSet::from(["m".to_owned()]));
         assert!(!lost.is_overdue(&terminating("2020-01-01T00:00:00Z")));
     }

@@ -1,0 +1,94 @@
+//! Plans of the job's own master: what they may do, and when they are given up.
+//!
+//! They keep to the range and the ceiling of automatic sizing, and leave alone what a person has set. They are about what
+//! was measured just now: one that cannot begin at once, or finds no room, has no future.
+
+use std::time::Duration;
+
+use flexor_model::{Reason, Resources, Role};
+
+use super::{ObservedPlan, PodPhase, Reconciler, counted};
+use crate::Cause;
+
+/// A plan that has not begun, or has found no room for its pods, is given up after this.
+const OPEN_FOR: Duration = Duration::from_secs(60);
+
+impl Reconciler<'_> {
+    /// Why an automatic plan may not be carried out.
+    pub(super) fn check_automatic(&self, observed: &ObservedPlan) -> Result<(), String> {
+        let (plan, job) = (&observed.plan, self.observed.job);
+        if self.now >= observed.created_at + OPEN_FOR {
+            return Err("what it was made for was measured too long ago".to_owned());
+        }
+        for (name, change) in &plan.roles {
+            let size = job.roles.iter().find(|role| role.name == *name).and_then(|role| role.size.automatically());
+            let Some(range) = size else { return Err(format!("{name} is not sized automatically")) };
+            if let Some(replicas) = change.replicas.filter(|replicas| !range.contains(*replicas)) {
+                return Err(format!("{replicas} replicas of {name} are outside of {range}, its automatic range"));
+            }
+            if self.status.targets.get(name).is_some_and(|target| target.set_by.is_by_hand()) {
+                return Err(format!("{name} was set by hand; `flexor scale {} --auto` gives it back", job.name));
+            }
+        }
+        self.check_ceiling(observed)
+    }
+
+    /// Whether the job grows beyond its ceiling. One that is above it already may shrink.
+    fn check_ceiling(&self, observed: &ObservedPlan) -> Result<(), String> {
+        let job = self.observed.job;
+        let change = |role: &Role| observed.plan.roles.get(&role.name);
+        for (resource, ceiling) in job.ceiling.iter() {
+            let (mut before, mut after) = (0, 0);
+            for role in &job.roles {
+                let (now, change) = (self.replicas(role), change(role));
+                let then = change.and_then(|change| change.replicas).unwrap_or(now);
+                let planned = self.planned(role, &Resources::default());
+                let requests = role.template.main().requests().overlaid_by(&planned);
+                let next = change.map_or_else(|| requests.clone(), |change| requests.overlaid_by(&change.resources));
+                let sum = |replicas: u32, of: &Resources| {
+                    i128::from(replicas) * of.get(resource).map_or(0, flexor_model::Quantity::billionths)
+                };
+                before += sum(now, &requests);
+                after += sum(then, &next);
+            }
+            if after > ceiling.billionths().max(before) {
+                return Err(format!("its pods would request more {resource} than the job's ceiling, {ceiling}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives an automatic plan up whose pods have found no room: the targets go back to what runs.
+    pub(super) fn gave_up_for_want_of_room(&mut self, observed: &ObservedPlan) -> bool {
+        let due = observed.created_at + OPEN_FOR;
+        if observed.plan.origin != flexor_model::PlanOrigin::Auto {
+            return false;
+        }
+        let job = self.observed.job;
+        let waits = |role: &&Role| self.pods.of_role(&role.name).any(|pod| !pod.deleting && pod.pending.is_some());
+        let short: Vec<&Role> = job.roles.iter().filter(|role| observed.plan.roles.contains_key(&role.name)).collect();
+        let short: Vec<&Role> =
+            short.into_iter().filter(|role| !self.has_target_replicas(role)).filter(waits).collect();
+        if short.is_empty() {
+            return false;
+        }
+        if self.now < due {
+            self.requeue(due);
+            return false;
+        }
+        let mut shrunk = Vec::new();
+        for role in short {
+            let runs = self.pods.of_role(&role.name).filter(|pod| !pod.deleting && pod.phase == PodPhase::Running);
+            let runs = u32::try_from(runs.count()).unwrap_or(u32::MAX);
+            let least = role.size.allowed().min();
+            if let Some(target) = self.status.targets.get_mut(&role.name) {
+                target.replicas = target.replicas.min(runs.max(least));
+                shrunk.push(format!("{} of {}", counted(target.replicas as usize, "replica"), role.name));
+            }
+        }
+        let message =
+            format!("{}: no room for its pods within a minute; {} stay", observed.plan.name, shrunk.join(", "));
+        self.give_up(observed, Cause::new(Reason::Unschedulable, message));
+        true
+    }
+}
