@@ -8,6 +8,7 @@
 //! [`JobDriver`] runs the reconcile loop over an [`Executor`]. [`MasterFeed`] connects a job's controller to its master.
 //! Nothing here knows Kubernetes or processes: a world implements [`Executor`] and says where the master is.
 
+mod cluster_planner;
 mod driver;
 mod feed;
 mod master_view;
@@ -17,6 +18,7 @@ mod sizing_view;
 mod timeline;
 mod training_status;
 
+pub use cluster_planner::{ClusterPlanner, ClusterPod, PlannedJob, may_be_planned, planned_job};
 pub use driver::{Executor, JobDriver};
 pub use feed::{FeedMessage, MasterFeed};
 pub use master_view::observed_by_master;

@@ -80,7 +80,7 @@ fn scaled_role(job: &Job, status: &JobStatus, role: &Role, machines: &Machines) 
     let held_by = match status.targets.get(&role.name).map(|target| &target.set_by) {
         Some(SetBy::Edit) => "an edit of the job".to_owned(),
         Some(SetBy::Plan(plan)) => format!("the plan {plan}"),
-        Some(SetBy::Spec | SetBy::Auto(_)) | None => String::new(),
+        Some(SetBy::Spec | SetBy::Auto(_) | SetBy::Planner) | None => String::new(),
     };
     wire::ScaledRole {
         name: role.name.to_string(),

@@ -17,8 +17,6 @@ use crate::{
 pub struct Dialect {
     /// Its name, as [`flexor_model::Job::dialect`] has it.
     pub name: &'static str,
-    /// What its jobs are called where a laptop cannot run them yet.
-    pub missing_on_laptop: Option<&'static str>,
     pub(crate) conditions: fn(&StatusInput<'_>) -> Vec<JobCondition>,
     pub(crate) status: fn(&StatusInput<'_>) -> Value,
     pub(crate) event: fn(&EventInput<'_>) -> EventText,

@@ -36,7 +36,6 @@ pub const NAME: &str = "dlrover";
 /// How it speaks of its jobs.
 pub(crate) static DIALECT: Dialect = Dialect {
     name: NAME,
-    missing_on_laptop: None,
     conditions: status::conditions,
     status: |input| job_status::json(&status::status(input)),
     event: events::in_own_words,

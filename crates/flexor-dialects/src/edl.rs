@@ -31,7 +31,6 @@ pub const NAME: &str = "edl";
 /// How it speaks of its jobs.
 pub(crate) static DIALECT: Dialect = Dialect {
     name: NAME,
-    missing_on_laptop: Some("a TrainingJob of PaddlePaddle EDL"),
     conditions: status::conditions,
     status: |input| job_status::json(&status::status(input)),
     event: events::in_own_words,

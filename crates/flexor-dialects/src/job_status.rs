@@ -57,7 +57,7 @@ pub struct TargetStatus {
     /// The most that it may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_replicas: Option<i32>,
-    /// `spec`, or `scaleplan/` and the name of a plan.
+    /// `spec`, `planner`, or `scaleplan/` and the name of a plan.
     pub set_by: String,
     /// The generation of the job whose replicas were last taken over.
     pub generation: i64,
@@ -90,6 +90,7 @@ impl StatusInput<'_> {
                 set_by: match &target.set_by {
                     SetBy::Spec | SetBy::Edit => "spec".to_owned(),
                     SetBy::Plan(plan) | SetBy::Auto(plan) => format!("scaleplan/{plan}"),
+                    SetBy::Planner => "planner".to_owned(),
                 },
                 generation: i64::try_from(target.generation).unwrap_or(i64::MAX),
                 reason: target.cause.reason.to_string(),

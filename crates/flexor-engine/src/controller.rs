@@ -8,6 +8,7 @@
 //! It does not talk to a cluster or to processes: an executor carries the actions out, on Kubernetes or on a laptop.
 
 mod action;
+mod assignment;
 mod automatic_plans;
 mod cleanup;
 mod migration;
@@ -30,12 +31,14 @@ use std::collections::BTreeSet;
 use flexor_model::{Reason, UnixTime};
 
 pub use action::{Action, DesiredPod, DesiredService, Event};
+pub use assignment::{JobAssignment, Place, Planning, RoleAssignment};
 pub use migration::{Migration, MigrationStage, PodKey};
 pub use observed::{ExecutorState, ObservedJob, ObservedPlan, ObservedPod, PodPhase, RefusedCreate};
 pub use plans::plan_fits;
 pub use pod_resources::{first_resources, planned_resources};
 pub use status::{
-    JobStatus, Phase, PlanPhase, PlanStatus, RoleStatus, SetBy, Slot, SlotEnd, StatusError, StoredStatus, Target,
+    JobStatus, Phase, PlanPhase, PlanStatus, RoleStatus, SetBy, SizeChange, Slot, SlotEnd, StatusError, StoredStatus,
+    Target,
 };
 
 use crate::Cause;

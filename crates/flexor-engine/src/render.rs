@@ -11,6 +11,7 @@ mod addresses;
 mod arguments;
 mod environment;
 mod flexor_containers;
+mod placement;
 mod resources;
 mod service;
 mod sidecar_address;
@@ -25,6 +26,7 @@ use serde_json::{Map, Value, json};
 
 pub use addresses::{Addresses, ServiceAddresses};
 pub use flexor_containers::SIDECAR;
+pub use placement::{BASE_CLASS, NODE_ANNOTATION, SURPLUS_CLASS};
 pub use service::service;
 
 use crate::controller::DesiredPod;
@@ -170,7 +172,12 @@ fn annotations(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -
         ["initContainers", "containers"].map(|list| role.template.json()["spec"][list].as_array().map_or(0, Vec::len));
     let default = (is_on_cluster && (role.has_sidecar() || containers.iter().sum::<usize>() > 1))
         .then(|| (DEFAULT_CONTAINER_ANNOTATION.to_owned(), Value::from(role.template.main().name())));
-    default.into_iter().chain(of_job).chain(of_template(role, "annotations")).chain(replaced).collect()
+    let node = desired
+        .place
+        .as_ref()
+        .filter(|_| is_on_cluster)
+        .map(|place| (NODE_ANNOTATION.to_owned(), Value::from(place.node.clone())));
+    default.into_iter().chain(of_job).chain(of_template(role, "annotations")).chain(replaced).chain(node).collect()
 }
 
 fn of_template(role: &Role, field: &str) -> impl Iterator<Item = (String, Value)> {
@@ -188,6 +195,7 @@ fn spec(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Value
     if let FlexorProgram::Image(_) = context.flexor {
         tolerations::add(&mut spec);
         flexor_containers::prepare_pod(role, &mut spec);
+        placement::add(desired.place.as_ref(), &mut spec);
     }
     let of_every_container = environment::of_every_container(context, role);
     for container in list_mut(&mut spec, "initContainers") {

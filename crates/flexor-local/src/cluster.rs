@@ -13,6 +13,7 @@ mod executor;
 mod job;
 mod master_feed;
 mod objects;
+mod planning;
 mod pod;
 mod pod_history;
 mod pod_renderer;
@@ -30,11 +31,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use flexor_client::token_file;
-use flexor_control::MasterFeed;
 pub use flexor_control::{
     Activity, Evaluations, Learning, PsClusterStatus, PsServerStatus, Records, Scores, Span, Split, Timeline,
     TrainingStatus, Updates,
 };
+use flexor_control::{ClusterPlanner, MasterFeed};
 use flexor_engine::Cause;
 use flexor_model::{JobUid, Quantity, UnixTime};
 use serde::{Deserialize, Serialize};
@@ -124,6 +125,8 @@ struct State {
     /// The runs of pods that were removed, oldest first.
     removed: VecDeque<PodRun>,
     feeds: BTreeMap<JobKey, MasterFeed>,
+    /// Sizes the jobs that share the CPUs.
+    planner: ClusterPlanner,
     /// The sockets of slots with a fixed address, by job and slot. They stay open while pods are replaced.
     sockets: BTreeMap<(JobKey, String), Vec<TcpListener>>,
 }

@@ -75,7 +75,7 @@ pub enum Strategy {
     Custom,
 }
 
-/// Who scales a job: the user alone, if and only if no role may be scaled automatically.
+/// Who scales a job: the user alone, if no role may be scaled automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Sizing {
@@ -83,7 +83,7 @@ pub enum Sizing {
     Manual,
     /// The job's own master, from what it measures.
     Job,
-    /// The cluster's planner, for all jobs together.
+    /// The cluster's planner, for all jobs together. It holds a job, also one of a fixed size, until it fits whole.
     Cluster,
 }
 
@@ -158,8 +158,8 @@ impl Job {
             }
         }
         let automatic = self.roles.iter().any(|role| role.size.automatically().is_some());
-        if self.sizing != Sizing::Manual && !automatic {
-            found.push("the job is not sized manually, but no role may be scaled automatically".to_owned());
+        if self.sizing == Sizing::Job && !automatic {
+            found.push("its master sizes the job, but no role may be scaled automatically".to_owned());
         }
         if self.longest_name() > LABEL_MAX {
             found.push(format!("a name of {} characters would be made", self.longest_name()));

@@ -309,6 +309,10 @@ reasons! {
     SizeFromSpec: Notice,
     /// A plan set the target replicas of a role.
     SizeFromPlan: Notice,
+    /// The cluster's planner set the target replicas of a role: room became free, or other jobs need some.
+    SizeFromPlanner: Notice,
+    /// The job waits until all pods that it cannot do without fit into the cluster at once.
+    JobHeld: Warning,
     /// The plan is carried out.
     PlanBegun: Notice,
     /// All pods are as the plan says.

@@ -13,6 +13,7 @@
 
 mod automatic_plans;
 mod claim;
+mod cluster_pods;
 mod executor;
 mod job_events;
 mod job_memory;
@@ -24,6 +25,7 @@ mod nodes;
 mod operator;
 mod own_image;
 mod owned_objects;
+mod planning;
 mod plans;
 mod probes;
 mod reconcile;

@@ -1,4 +1,5 @@
-//! The nodes: those that do not answer, and the largest. Pods that terminate there keep their names for ever: no kubelet confirms their end.
+//! The nodes: those that do not answer, the largest, and what the planner counts of each. Pods that terminate on a node
+//! that does not answer keep their names for ever: no kubelet confirms their end.
 //!
 //! A node whose kubelet reports that it is not ready still ends its pods, so only an unknown state counts as lost. The
 //! pods of a node that was removed are collected by Kubernetes itself.
@@ -8,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use flexor_model::{Quantity, Resources, UnixTime};
+use flexor_sched::{Node as PlannedNode, Taint, TaintEffect};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -31,15 +33,17 @@ pub(crate) struct Nodes(RwLock<Known>);
 #[derive(Debug, Default)]
 struct Known {
     lost: BTreeSet<String>,
-    /// What nodes have for pods.
-    allocatable: BTreeMap<String, Resources>,
+    nodes: BTreeMap<String, PlannedNode>,
+    /// CPU and memory of the largest.
     largest: Resources,
 }
 
 impl Known {
     fn find_largest(&mut self) {
-        let all = self.allocatable.values();
-        self.largest = all.max_by_key(|node| (node.cpu(), node.memory())).cloned().unwrap_or_default();
+        let all = self.nodes.values().map(|node| &node.allocatable);
+        let largest = all.max_by_key(|node| (node.cpu(), node.memory()));
+        let is_counted = |(name, _): &(&str, Quantity)| ["cpu", "memory"].contains(name);
+        self.largest = largest.into_iter().flat_map(Resources::iter).filter(is_counted).collect();
     }
 }
 
@@ -49,7 +53,24 @@ impl Known {
 pub(crate) struct SlimNode {
     pub(crate) metadata: ObjectMeta,
     #[serde(default)]
+    spec: SlimNodeSpec,
+    #[serde(default)]
     status: SlimNodeStatus,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct SlimNodeSpec {
+    unschedulable: bool,
+    taints: Vec<SlimTaint>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct SlimTaint {
+    key: String,
+    value: String,
+    effect: String,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -71,13 +92,29 @@ impl SlimNode {
     fn trim(&mut self) {
         self.metadata.managed_fields = None;
         self.metadata.annotations = None;
-        self.metadata.labels = None;
     }
 
-    /// CPU and memory for pods.
-    fn allocatable(&self) -> Resources {
-        let read = |name: &'static str| Some((name, self.status.allocatable.get(name)?.0.parse::<Quantity>().ok()?));
-        ["cpu", "memory"].into_iter().filter_map(read).collect()
+    /// What the planner counts of it.
+    fn for_planner(&self) -> PlannedNode {
+        let read = |(name, quantity): (&String, &k8s_openapi::apimachinery::pkg::api::resource::Quantity)| {
+            Some((name.clone(), quantity.0.parse::<Quantity>().ok()?))
+        };
+        let taints = self.spec.taints.iter().filter_map(|taint| {
+            let effect = match taint.effect.as_str() {
+                "NoSchedule" => TaintEffect::NoSchedule,
+                "NoExecute" => TaintEffect::NoExecute,
+                _ => return None,
+            };
+            Some(Taint { key: taint.key.clone(), value: taint.value.clone(), effect })
+        });
+        let is_ready = self.status.conditions.iter().any(|known| known.kind == "Ready" && known.status == "True");
+        PlannedNode {
+            name: self.name_any().into(),
+            allocatable: self.status.allocatable.iter().filter_map(read).collect(),
+            labels: self.metadata.labels.clone().unwrap_or_default(),
+            taints: taints.collect(),
+            schedulable: is_ready && !self.spec.unschedulable,
+        }
     }
 
     fn is_lost(&self) -> bool {
@@ -103,30 +140,44 @@ impl Nodes {
         self.0.read().unwrap_or_else(PoisonError::into_inner).largest.clone()
     }
 
-    /// Takes in a node with what it has for pods, or its removal. Returns whether it is lost now and was not, or the other
-    /// way round.
-    fn apply(&self, name: String, is_lost: bool, allocatable: Option<Resources>) -> bool {
+    /// All nodes for the planner.
+    pub(crate) fn for_planner(&self) -> Vec<PlannedNode> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).nodes.values().cloned().collect()
+    }
+
+    /// Takes in a node, or its removal.
+    fn apply(&self, name: String, is_lost: bool, node: Option<PlannedNode>) -> NodeChange {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let before = match allocatable.clone() {
-            Some(allocatable) => known.allocatable.insert(name.clone(), allocatable),
-            None => known.allocatable.remove(&name),
+        let before = match node.clone() {
+            Some(node) => known.nodes.insert(name.clone(), node),
+            None => known.nodes.remove(&name),
         };
-        if before != allocatable {
+        let has_other_room = before != node;
+        if has_other_room {
             known.find_largest();
         }
-        if is_lost { known.lost.insert(name) } else { known.lost.remove(&name) }
+        let answers_or_not = if is_lost { known.lost.insert(name) } else { known.lost.remove(&name) };
+        NodeChange { answers_or_not, has_other_room }
     }
 
     /// Forgets the nodes that are not among these.
     fn retain(&self, names: &BTreeSet<String>) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known.lost.retain(|node| names.contains(node));
-        known.allocatable.retain(|node, _| names.contains(node));
+        known.nodes.retain(|node, _| names.contains(node));
         known.find_largest();
     }
 }
 
-/// Keeps the lost nodes. The receiver hears when the first list is complete.
+/// What is different about a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct NodeChange {
+    /// It is lost now and was not, or the other way round.
+    answers_or_not: bool,
+    has_other_room: bool,
+}
+
+/// Keeps the nodes. The receiver hears when the first list is complete.
 pub(crate) fn watch_nodes(shared: Arc<Shared>, queues: Queues, tasks: &mut Tasks) -> oneshot::Receiver<()> {
     let api = Api::<SlimNode>::all(shared.client.clone());
     let stream = watch(api, watches::config()).modify(SlimNode::trim);
@@ -136,11 +187,11 @@ pub(crate) fn watch_nodes(shared: Arc<Shared>, queues: Queues, tasks: &mut Tasks
         let mut listed = BTreeSet::new();
         let mut stream = std::pin::pin!(stream.backoff(WatchBackoff::default()));
         while let Some(event) = stream.next().await {
-            let (node, is_lost, allocatable) = match event {
-                Ok(Event::Apply(node)) => (node.name_any(), node.is_lost(), Some(node.allocatable())),
+            let (name, is_lost, node) = match event {
+                Ok(Event::Apply(node)) => (node.name_any(), node.is_lost(), Some(node.for_planner())),
                 Ok(Event::InitApply(node)) => {
                     listed.insert(node.name_any());
-                    (node.name_any(), node.is_lost(), Some(node.allocatable()))
+                    (node.name_any(), node.is_lost(), Some(node.for_planner()))
                 }
                 Ok(Event::Delete(node)) => (node.name_any(), false, None),
                 Ok(Event::Init) => {
@@ -158,9 +209,13 @@ pub(crate) fn watch_nodes(shared: Arc<Shared>, queues: Queues, tasks: &mut Tasks
                     continue;
                 }
             };
-            if shared.nodes.apply(node.clone(), is_lost, allocatable) {
-                tracing::info!(node, is_lost, "a node answers or not");
-                shared.pods.owners_where(|pod| pod.spec.node_name == node).iter().for_each(|job| queues.push(job));
+            let change = shared.nodes.apply(name.clone(), is_lost, node);
+            if change.answers_or_not {
+                tracing::info!(node = name, is_lost, "a node answers or not");
+                shared.pods.owners_where(|pod| pod.spec.node_name == name).iter().for_each(|job| queues.push(job));
+            }
+            if change.has_other_room {
+                shared.planning.changed.notify_one();
             }
         }
         "the watch of nodes"
@@ -194,10 +249,11 @@ mod tests {
         let lost = Nodes::default();
         let (past, future) = (terminating("2020-01-01T00:00:00Z"), terminating("2999-01-01T00:00:00Z"));
         assert!(!lost.is_overdue(&past), "the node answers");
-        assert!(lost.apply("n".to_owned(), true, None) && !lost.apply("n".to_owned(), true, None));
+        let apply = |is_lost| lost.apply("n".to_owned(), is_lost, None).answers_or_not;
+        assert!(apply(true) && !apply(true));
         assert!(lost.is_overdue(&past) && !lost.is_overdue(&future));
         assert_eq!(lost.overdue_at(&future), future.grace_ends_at().map(|at| at + MARGIN));
-        assert!(lost.apply("n".to_owned(), false, None));
+        assert!(apply(false));
         assert!(!lost.is_overdue(&past), "the node is back");
     }
 
@@ -209,7 +265,7 @@ mod tests {
             serde_json::from_value::<SlimNode>(json!({"metadata": {}, "status": {"allocatable": allocatable}})).unwrap()
         };
         for (name, cpu) in [("small", "1500m"), ("large", "4")] {
-            nodes.apply(name.to_owned(), false, Some(sized(cpu).allocatable()));
+            nodes.apply(name.to_owned(), false, Some(sized(cpu).for_planner()));
         }
         assert_eq!(nodes.largest().to_string(), "cpu=4 memory=4Gi");
         nodes.apply("large".to_owned(), false, None);

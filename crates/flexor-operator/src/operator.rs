@@ -24,6 +24,7 @@ use crate::kinds::{self, ServedKind};
 use crate::metrics::Metrics;
 use crate::nodes::{self, Nodes};
 use crate::owned_objects::{JobRef, OwnedObjects};
+use crate::planning::{self, Planning};
 use crate::plans::{self, PlanKind, WarnedEdits};
 use crate::reconcile::{self, JobKind, Jobs};
 use crate::recorder::Recorder;
@@ -61,6 +62,7 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
         pods: OwnedObjects::default(),
         services: OwnedObjects::default(),
         nodes: Nodes::default(),
+        planning: Planning::default(),
         recorder,
         tokens,
         feeds_masters: options.feeds_masters,
@@ -179,6 +181,7 @@ async fn serve(client: Client, shared: Arc<Shared>, ready: &AtomicBool) -> Resul
     }
 
     let mut stores = Vec::new();
+    let mut job_stores = Vec::new();
     let mut loops = Vec::new();
     for (kind, jobs) in job_kinds.iter().zip(all_jobs) {
         let (to_queue, resource, forgotten) = (queues.clone(), kind.resource.clone(), jobs.clone());
@@ -187,11 +190,20 @@ async fn serve(client: Client, shared: Arc<Shared>, ready: &AtomicBool) -> Resul
             let (api_version, kind) = (resource.api_version.clone(), resource.kind.clone());
             to_queue.push(&JobRef { api_version, kind, namespace, name });
         };
-        let forget = move |object: &DynamicObject| forgotten.forget(&object.uid().unwrap_or_default());
-        let all_known = jobs.clone();
-        let on_list = move |all: &HashSet<String>| all_known.retain(all);
+        let of_planner = Arc::clone(&shared);
+        let forget = move |object: &DynamicObject| {
+            let uid = object.uid().unwrap_or_default();
+            forgotten.forget(&uid);
+            of_planner.planning.remove(&uid);
+        };
+        let (all_known, of_planner, kind_name) = (jobs.clone(), Arc::clone(&shared), kind.resource.kind.clone());
+        let on_list = move |all: &HashSet<String>| {
+            all_known.retain(all);
+            of_planner.planning.retain(&kind_name, all);
+        };
         let store = watches::watch_kind(client.clone(), kind, &mut tasks, push, forget, on_list);
         stores.push(store.clone());
+        job_stores.push(store.clone());
         let plans = plan_stores.get(kind.kind.dialect).cloned();
         if let (Some((plan_kind, plan_store, warned)), Some(receiver)) = (&plans, plan_queues.remove(kind.kind.dialect))
         {
@@ -227,6 +239,7 @@ async fn serve(client: Client, shared: Arc<Shared>, ready: &AtomicBool) -> Resul
     for kind in job_kinds.iter().chain(&plan_kinds) {
         tracing::info!(kind = kind.resource.kind, api_version = kind.resource.api_version, "serving");
     }
+    tasks.spawn(planning::run(Arc::clone(&shared), queues.clone(), job_stores));
     for one in loops {
         tasks.spawn(async move {
             one.await;

@@ -110,6 +110,7 @@ pub(crate) async fn reconcile(object: Arc<DynamicObject>, kind: Arc<JobKind>) ->
     let mut task = JoinSet::new();
     task.spawn(reconcile_one(Arc::clone(&object), Arc::clone(&kind)));
     let reconciled = task.join_next().await.and_then(Result::ok);
+    kind.shared.planning.see(&object.uid().unwrap_or_default());
     Ok(reconciled.unwrap_or_else(|| {
         let known = kind.jobs.get(&object.uid().unwrap_or_default());
         let complaint = "the controller fails at this job, which is a fault of Flexor; its log has the details";
@@ -122,6 +123,7 @@ pub(crate) async fn reconcile(object: Arc<DynamicObject>, kind: Arc<JobKind>) ->
 async fn reconcile_one(object: Arc<DynamicObject>, kind: Arc<JobKind>) -> Action {
     // The garbage collector removes what a deleted job owns.
     if object.metadata.deletion_timestamp.is_some() {
+        kind.shared.planning.remove(&object.uid().unwrap_or_default());
         return Action::await_change();
     }
     let (Some(uid), Some(namespace)) = (object.uid(), object.namespace()) else { return Action::await_change() };
@@ -146,6 +148,8 @@ async fn reconcile_one(object: Arc<DynamicObject>, kind: Arc<JobKind>) -> Action
     };
     record_warnings(&executor);
     let requeue_at = driver.run(&executor, &(), &mut usize::MAX.clone()).await;
+    let created_at = object.metadata.creation_timestamp.as_ref().and_then(|at| UnixTime::try_from(at.0).ok());
+    executor.register(created_at.unwrap_or_default());
     if kind.shared.feeds_masters {
         let plans: Vec<ObservedPlan> = executor.plans.iter().map(|(plan, _, _)| plan.clone()).collect();
         link.update(&linked(&executor, &kind, &known), &executor.status(), &executor.observed_pods(), &plans);

@@ -71,7 +71,9 @@ async fn serve(args: &SidecarArgs, pod: Pod, upstream: Upstream) -> anyhow::Resu
 fn report_error(args: &SidecarArgs) {
     let (Some(from), Some(to)) = (&args.error_file, &args.message_file) else { return };
     // What a launcher says follows from the failure of its program, about which its own output says more.
-    let Some(error) = LeftError::read(from).filter(|error| !error.is_of_launcher) else { return };
+    let of_program = LeftError::read(from).filter(|error| !error.is_of_launcher);
+    let of_processes = || from.parent().and_then(LeftError::of_processes);
+    let Some(error) = of_program.or_else(of_processes) else { return };
     let message: String = error.message.chars().take(LONGEST_MESSAGE).collect();
     tracing::info!(message, "the program has left an error");
     if let Err(error) = std::fs::write(to, message) {

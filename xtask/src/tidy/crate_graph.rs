@@ -49,7 +49,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "flexor-control",
-        uses: &["flexor-model", "flexor-engine", "flexor-wire", "flexor-client"],
+        uses: &["flexor-model", "flexor-engine", "flexor-sched", "flexor-wire", "flexor-client"],
         in_tests: &["flexor-dialects"],
     },
     Layer {
@@ -57,6 +57,7 @@ const LAYERS: &[Layer] = &[
         uses: &[
             "flexor-model",
             "flexor-engine",
+            "flexor-sched",
             "flexor-dialects",
             "flexor-wire",
             "flexor-client",
@@ -69,7 +70,15 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "flexor-operator",
-        uses: &["flexor-model", "flexor-engine", "flexor-dialects", "flexor-wire", "flexor-client", "flexor-control"],
+        uses: &[
+            "flexor-model",
+            "flexor-engine",
+            "flexor-sched",
+            "flexor-dialects",
+            "flexor-wire",
+            "flexor-client",
+            "flexor-control",
+        ],
         in_tests: &[],
     },
     Layer { name: "flexor-worker", uses: &["flexor-model", "flexor-wire", "flexor-data", "flexor-ps"], in_tests: &[] },

@@ -3,7 +3,7 @@
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use rustix::fs::OFlags;
@@ -12,6 +12,9 @@ use super::ErrorReport;
 
 /// How much of an error file is read, in bytes; tracebacks may be long.
 const LONGEST: u64 = 64 << 10;
+
+/// So many folders of torchrun's are looked at: it makes one for each restart.
+const MOST_FOLDERS: usize = 10_000;
 
 /// What an error file tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +45,31 @@ impl LeftError {
             None => Self { message: text, at: None, is_of_launcher: false },
         })
     }
+
+    /// The first error of the last attempt that torchrun made of its processes, from the folder of its logs. torchrun
+    /// itself passes it on only where it gives up by itself.
+    pub fn of_processes(logs: &Path) -> Option<Self> {
+        let attempts = folders(logs).into_iter().flat_map(|run| folders(&run));
+        let numbered = attempts.filter_map(|attempt| {
+            let number: u32 = attempt.file_name()?.to_str()?.strip_prefix("attempt_")?.parse().ok()?;
+            Some((number, attempt))
+        });
+        let mut attempts: Vec<(u32, PathBuf)> = numbered.take(MOST_FOLDERS).collect();
+        attempts.sort_unstable();
+        attempts.into_iter().rev().find_map(|(_, attempt)| {
+            let errors = folders(&attempt).into_iter().filter_map(|process| Self::read(&process.join("error.json")));
+            errors.min_by_key(|error| (error.at.is_none(), error.at))
+        })
+    }
+}
+
+/// The folders in a folder, by name.
+fn folders(of: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(of).into_iter().flatten().flatten().take(MOST_FOLDERS);
+    let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let mut folders: Vec<PathBuf> = entries.filter(is_folder).map(|entry| entry.path()).collect();
+    folders.sort();
+    folders
 }
 
 #[cfg(test)]
@@ -57,6 +85,25 @@ mod tests {
         mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
         std::fs::write(&empty, " \n").unwrap();
         assert_eq!([pipe, empty].map(|path| LeftError::read(&path)), [None, None]);
+    }
+
+    #[test]
+    fn the_first_error_of_the_last_attempt_is_that_of_the_processes() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |attempt: &str, process: &str, message: &str, at: u64| {
+            let path = folder.path().join("job_x1").join(attempt).join(process);
+            std::fs::create_dir_all(&path).unwrap();
+            let extra = format!(r#"{{"timestamp": "{at}"}}"#);
+            let report = format!(r#"{{"message": {{"message": "{message}", "extraInfo": {extra}}}}}"#);
+            std::fs::write(path.join("error.json"), report).unwrap();
+        };
+        assert_eq!(LeftError::of_processes(folder.path()), None);
+        write("attempt_9", "0", "ValueError: old", 100);
+        write("attempt_10", "0", "DistNetworkError: peer", 202);
+        write("attempt_10", "1", "ValueError: no labels", 201);
+        std::fs::create_dir(folder.path().join("job_x1/attempt_11")).unwrap();
+        let error = LeftError::of_processes(folder.path()).unwrap();
+        assert_eq!((error.message.as_str(), error.is_of_launcher), ("ValueError: no labels", false));
     }
 
     #[test]

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use flexor_dialects::manifest::{self, Subject, Verdict};
-use flexor_engine::controller::{ExecutorState, JobStatus, ObservedPod, PodPhase};
+use flexor_engine::controller::{ExecutorState, JobStatus, ObservedPod, Planning, PodPhase};
 use flexor_engine::nodes::ObservedExit;
 use flexor_model::{DnsLabel, Job, JobUid};
 use serde_json::json;
@@ -93,6 +93,7 @@ impl Executor for FakeWorld {
             plans: &[],
             released: &BTreeSet::new(),
             closed: None,
+            planning: Planning::Unplanned,
             executor: &ExecutorState::default(),
         }))
     }

@@ -1,4 +1,6 @@
 use flexor_dialects::manifest::{self, Subject, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
+
 use flexor_engine::Cause;
 use flexor_engine::controller::{PodPhase, SetBy, Target};
 use flexor_engine::nodes::ObservedExit;
@@ -29,6 +31,8 @@ fn status(job: &Job) -> JobStatus {
         set_by: SetBy::Spec,
         generation: 1,
         spec_replicas: replicas,
+        vacant: BTreeSet::new(),
+        promised: BTreeMap::new(),
         cause: Cause::new(Reason::SizeFromSpec, "a test says so"),
     };
     let replicas = |kind| match kind {

@@ -20,6 +20,7 @@ fn create(id: u32) -> Action {
         resources: Resources::default(),
         is_limited: false,
         memory: None,
+        place: None,
         cause: Cause::new(Reason::PodWanted, "a test wants it"),
     }))
 }

@@ -1,4 +1,6 @@
 use flexor_dialects::manifest::{self, Subject, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
+
 use flexor_engine::Cause;
 use flexor_engine::controller::{PlanStatus, Target};
 use flexor_engine::nodes::ObservedExit;
@@ -34,6 +36,8 @@ fn status(job: &Job, workers_set_by: &SetBy) -> JobStatus {
         set_by: if role.kind == RoleKind::Worker { workers_set_by.clone() } else { SetBy::Spec },
         generation: 1,
         spec_replicas: role.size.initial(),
+        vacant: BTreeSet::new(),
+        promised: BTreeMap::new(),
         cause: Cause::new(Reason::SizeFromSpec, "a test says so"),
     };
     let targets = job.roles.iter().map(|role| (role.name.clone(), target(role))).collect();

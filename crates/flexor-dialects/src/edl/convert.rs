@@ -40,7 +40,6 @@ pub fn to_job(job: &TrainingJob) -> Result<Reading<Job>, Finding> {
         roles.push(role(spec, RoleKind::ParameterServer, size, pod, env.clone()));
     }
     roles.push(role(spec, RoleKind::Worker, trainer_size(spec)?, trainer, env));
-    let automatic = roles.iter().any(|role| role.size.automatically().is_some());
     let subject = Job {
         name: object_meta::job_name(&job.metadata)?,
         namespace: object_meta::namespace(&job.metadata)?,
@@ -49,7 +48,8 @@ pub fn to_job(job: &TrainingJob) -> Result<Reading<Job>, Finding> {
         annotations: BTreeMap::new(),
         strategy: if spec.pserver.is_some() { Strategy::ParameterServer } else { Strategy::Custom },
         roles,
-        sizing: if automatic { Sizing::Cluster } else { Sizing::Manual },
+        // A job of a fixed size starts whole or not at all, which only the planner can see to.
+        sizing: Sizing::Cluster,
         ceiling: Resources::default(),
         end: EndPolicy::default(),
         suspended: false,

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use flexor_engine::controller::Phase;
+use flexor_engine::controller::{Phase, SizeChange};
 use flexor_model::RoleKind;
 
-use super::{ReplicaStatus, TrainingJobStatus};
+use super::{ReplicaStatus, ScaleRecord, TrainingJobStatus};
 use crate::{
     conditions::JobCondition,
-    job_status::{PodCounts, StatusInput, int},
+    job_status::{PodCounts, StatusInput, int, time},
 };
 
 /// The status of a job.
@@ -30,7 +30,7 @@ pub fn status(input: &StatusInput<'_>) -> TrainingJobStatus {
         scale_status: None,
         trainers: int(trainers.map_or(0, |counts| counts.active)),
         replica_statuses: Some(input.counts().map(|(role, counts)| replica(role.as_str(), counts)).collect()),
-        scale_records: None,
+        scale_records: Some(input.status.size_changes.iter().filter_map(|change| record(input, change)).collect()),
         observed_generation: input.observed_generation(),
         conditions: Some(conditions(input)),
         targets: Some(input.targets()),
@@ -41,6 +41,18 @@ pub fn status(input: &StatusInput<'_>) -> TrainingJobStatus {
 /// The conditions of a job: Created, then one for each phase that it was in.
 pub fn conditions(input: &StatusInput<'_>) -> Vec<JobCondition> {
     input.phase_conditions(true, "TrainingJob", "TrainingJob")
+}
+
+/// A change of the number of trainers.
+fn record(input: &StatusInput<'_>, change: &SizeChange) -> Option<ScaleRecord> {
+    input.job.role(RoleKind::Worker).filter(|role| role.name == change.role)?;
+    let additional = i64::from(change.to) - i64::from(change.from);
+    Some(ScaleRecord {
+        scale_timestamp: time(Some(change.at)),
+        additional: i32::try_from(additional).unwrap_or_default(),
+        status: Some("True".to_owned()),
+        reason: Some(change.message.clone()),
+    })
 }
 
 fn replica(role: &str, counts: PodCounts) -> ReplicaStatus {

@@ -107,6 +107,7 @@ fn desired(context: &RenderContext<'_>, role: &Role, replicas: &BTreeMap<RoleNam
         resources: Resources::default(),
         is_limited: false,
         memory: None,
+        place: None,
         cause: Cause::new(Reason::PodWanted, "the role has one replica"),
     }
 }

@@ -1,6 +1,6 @@
 //! The status of a job of each dialect through its life, as its users see it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ impl Story {
             set_by: SetBy::Spec,
             generation: 1,
             spec_replicas: replicas,
+            vacant: BTreeSet::new(),
+            promised: BTreeMap::new(),
             cause: Cause::new(Reason::SizeFromSpec, "as the job says"),
         };
         let targets = job.roles.iter().map(|role| (role.name.clone(), target(role.size.initial()))).collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use flexor_model::{NodeId, Quantity, Rank, Resources, RoleName};
 use serde::{Deserialize, Serialize};
 
-use super::{JobStatus, PlanStatus};
+use super::{JobStatus, Place, PlanStatus};
 use crate::Cause;
 
 /// One thing to do.
@@ -87,6 +87,9 @@ pub struct DesiredPod {
     pub is_limited: bool,
     /// The memory of its main container, where it grew beyond the template and [`resources`](Self::resources).
     pub memory: Option<Quantity>,
+    /// Where it is created, if the cluster's planner says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// Why it is created.
     pub cause: Cause,
 }

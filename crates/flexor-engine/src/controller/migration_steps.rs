@@ -148,7 +148,7 @@ impl<'a> Reconciler<'a> {
                 }
                 let why = format!("it is to take the slot of {}, as the plan {} says", migration.pod, migration.plan);
                 let cause = Cause::new(Reason::PodWanted, why);
-                self.create(role, rank, slot, (migration.to, &migration.resources), cause);
+                self.create(role, rank, slot, (migration.to, &migration.resources, None), cause);
             }
             Some(Some(pod)) if pod.deleting || pod.has_ended() => self.lose(role, rank, &mut migration, Some(pod)),
             Some(Some(pod)) => {

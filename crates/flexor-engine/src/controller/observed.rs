@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flexor_model::{DnsLabel, Job, JobUid, NodeId, Plan, Rank, Resources, RoleName, UnixTime};
 
-use super::{JobStatus, PlanStatus};
+use super::{JobStatus, PlanStatus, Planning};
 use crate::{Cause, nodes};
 
 /// One job and all that exists of it.
@@ -39,6 +39,8 @@ pub struct ObservedJob<'a> {
     pub released: &'a BTreeSet<String>,
     /// Why its rendezvous is closed, as its master reports.
     pub closed: Option<&'a Cause>,
+    /// Who decides about its replicas.
+    pub planning: Planning<'a>,
     /// What the executor knows and the lists do not show yet.
     pub executor: &'a ExecutorState,
 }

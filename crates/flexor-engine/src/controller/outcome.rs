@@ -41,10 +41,13 @@ impl Reconciler<'_> {
     /// Says in the status what the job lacks, for as long as one of its pods cannot be created or started.
     fn show_obstacle(&mut self) {
         let is_obstacle = |cause: &Cause| {
-            matches!(cause.reason, Reason::CreateRefused | Reason::Unschedulable | Reason::MissingReference)
+            matches!(
+                cause.reason,
+                Reason::CreateRefused | Reason::Unschedulable | Reason::MissingReference | Reason::JobHeld
+            )
         };
         let shown = self.status.cause.as_ref().filter(|cause| is_obstacle(cause)).map(|cause| cause.reason);
-        match self.refused.take().or_else(|| self.waiting_pods()) {
+        match self.refused.take().or_else(|| self.held().cloned()).or_else(|| self.waiting_pods()) {
             Some(cause) => {
                 if shown != Some(cause.reason) {
                     // The refused creation of another pod may end the pass, so the event comes first.

@@ -138,8 +138,8 @@ impl Reconciler<'_> {
     }
 
     pub(super) fn has_target_replicas(&self, role: &Role) -> bool {
-        let replicas = self.replicas(role);
-        let Some(slots) = self.status.roles.get(&role.name) else { return replicas == 0 };
+        let Some(target) = self.status.targets.get(&role.name) else { return true };
+        let Some(slots) = self.status.roles.get(&role.name) else { return target.replicas == 0 };
         let is_started = |pod: &ObservedPod| !pod.deleting && pod.phase != PodPhase::Pending;
         let is_filled = |rank: Rank| {
             let pods = self.pods.at(&role.name, rank);
@@ -147,8 +147,8 @@ impl Reconciler<'_> {
             let fills = |slot: &Slot| slot.end.is_some() || pods.iter().any(|pod| pod.id == slot.id && is_started(pod));
             slots.slots.get(&rank).is_some_and(fills)
         };
-        let has_surplus = self.pods.from(&role.name, Rank(replicas)).next().is_some();
-        !has_surplus && (0..replicas).map(Rank).all(is_filled)
+        let has_surplus = self.pods.of_role(&role.name).any(|pod| !target.has(pod.rank));
+        !has_surplus && target.ranks().all(is_filled)
     }
 
     /// Fails a plan.

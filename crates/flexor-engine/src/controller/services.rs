@@ -13,10 +13,10 @@ impl Reconciler<'_> {
         for role in &observed.job.roles {
             let Some(rule) = &role.service else { continue };
             let ranks = match rule.scope {
-                ServiceScope::Role => 1,
-                ServiceScope::Rank | ServiceScope::Pod => self.replicas(role),
+                ServiceScope::Role => vec![Rank(0)],
+                ServiceScope::Rank | ServiceScope::Pod => self.ranks(role),
             };
-            for rank in (0..ranks).map(Rank) {
+            for rank in ranks {
                 let id = self.status.roles.get(&role.name).and_then(|slots| slots.slots.get(&rank)).map(|slot| slot.id);
                 let identity = self.identity(role, id.unwrap_or(NodeId(rank.0)), rank, 0, &replicas);
                 let name = rule.name.fill(&identity);

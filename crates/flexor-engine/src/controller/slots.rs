@@ -10,7 +10,7 @@ use flexor_model::{FailureBudget, IdRule, NodeId, Quantity, Rank, Reason, Resour
 
 use super::migration::Migration;
 use super::status::{Slot, SlotEnd};
-use super::{Action, DesiredPod, Event, ObservedPod, PodPhase, Reconciler, RefusedCreate, counted};
+use super::{Action, DesiredPod, Event, ObservedPod, Place, PodPhase, Reconciler, RefusedCreate, counted};
 use crate::Cause;
 use crate::nodes::{self, BackOff, Decision, Deletion, ExitKind, NodeHistory, ObservedExit, Outcome, Relaunch, Rules};
 
@@ -22,7 +22,7 @@ impl Reconciler<'_> {
     pub(super) fn reconcile_slots(&mut self) {
         let job = self.observed.job;
         for role in &job.roles {
-            for rank in (0..self.replicas(role)).map(Rank) {
+            for rank in self.ranks(role) {
                 self.fill(role, rank);
             }
             self.remove_surplus(role);
@@ -64,6 +64,11 @@ impl Reconciler<'_> {
             Some(pod) if pod.deleting => {
                 self.after_loss(role, rank, &mut slot, Some(pod));
                 self.force_overdue(pod);
+            }
+            Some(pod) if self.is_moved(role, &pod.uid) => {
+                // The controller ends it, so its end is no loss.
+                slot.settled = Some(pod.uid.clone());
+                self.delete(pod, Cause::new(Reason::NodeRemoved, "its node is gone, closed or full"));
             }
             // The settled pod was an earlier incarnation.
             Some(_) => (slot.seen, slot.settled) = (true, None),
@@ -199,6 +204,7 @@ impl Reconciler<'_> {
     }
 
     fn make(&mut self, role: &Role, rank: Rank, slot: &mut Slot) {
+        let Ok(place) = self.place(role, rank) else { return };
         let name = self.pod_name(role, slot.id, rank, slot.relaunches);
         let retry_at = self.retry_at(&name);
         if let Some(at) = slot.not_before.max(retry_at).filter(|at| *at > self.now) {
@@ -215,7 +221,7 @@ impl Reconciler<'_> {
                 format!("its slot is filled again ({})", counted(times as usize, "restart")),
             ),
         };
-        let memory = self.create(role, rank, slot, (slot.id, &slot.resources), cause);
+        let memory = self.create(role, rank, slot, (slot.id, &slot.resources, place), cause);
         slot.history.memory = memory;
     }
 
@@ -239,7 +245,7 @@ impl Reconciler<'_> {
         role: &Role,
         rank: Rank,
         slot: &Slot,
-        (id, of_slot): (NodeId, &Resources),
+        (id, of_slot, place): (NodeId, &Resources, Option<Place>),
         cause: Cause,
     ) -> Option<Quantity> {
         let replicas = self.all_replicas();
@@ -270,6 +276,7 @@ impl Reconciler<'_> {
             resources,
             is_limited: self.is_limited(role),
             memory,
+            place,
             cause,
         })));
         memory.or(asked)

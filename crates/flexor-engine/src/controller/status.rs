@@ -3,8 +3,9 @@
 //! This is the form in which decisions are made. [`encoding`] is the form in which it is stored.
 
 mod encoding;
+mod rank_runs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flexor_model::{IdRule, NodeId, Quantity, Rank, Resources, RoleName, UnixTime};
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,20 @@ pub struct JobStatus {
     pub targets: BTreeMap<RoleName, Target>,
     /// The replica slots of each role.
     pub roles: BTreeMap<RoleName, RoleStatus>,
+    /// The last changes of targets by the cluster's planner, oldest first.
+    pub size_changes: Vec<SizeChange>,
+}
+
+/// A change of a target by the cluster's planner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SizeChange {
+    pub at: UnixTime,
+    pub role: RoleName,
+    pub from: u32,
+    pub to: u32,
+    /// Why, with its numbers.
+    pub message: String,
 }
 
 /// How far a job is.
@@ -69,6 +84,12 @@ pub struct Target {
     pub generation: u64,
     /// The replicas in that generation, to notice an edit.
     pub spec_replicas: u32,
+    /// Ranks below the highest that have no pod: the planner gives up pods by their nodes.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty", with = "rank_runs")]
+    pub vacant: BTreeSet<Rank>,
+    /// Nodes on which room is kept for further ranks until other pods are gone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub promised: BTreeMap<Rank, String>,
     /// Why the role has this target.
     pub cause: Cause,
 }
@@ -85,6 +106,8 @@ pub enum SetBy {
     Plan(String),
     /// The plan of this name, which the job's master made.
     Auto(String),
+    /// The cluster's planner.
+    Planner,
 }
 
 /// The replica slots of a role.
@@ -165,6 +188,22 @@ impl Phase {
     /// Whether the phase is final.
     pub fn is_over(self) -> bool {
         matches!(self, Phase::Succeeded | Phase::Failed)
+    }
+}
+
+impl Target {
+    /// The ranks that have a pod.
+    pub fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
+        (0..self.end()).map(Rank).filter(|rank| !self.vacant.contains(rank))
+    }
+
+    /// Whether a rank has a pod.
+    pub fn has(&self, rank: Rank) -> bool {
+        rank.0 < self.end() && !self.vacant.contains(&rank)
+    }
+
+    fn end(&self) -> u32 {
+        self.replicas.saturating_add(u32::try_from(self.vacant.len()).unwrap_or(u32::MAX))
     }
 }
 

@@ -1,21 +1,27 @@
 //! Pods that no role needs: of a role that has become smaller, or that the job no longer has.
 
-use flexor_model::{Rank, Reason, Role, RoleName};
+use flexor_model::{Reason, Role, RoleName};
 
-use super::{Action, ObservedPod, Reconciler, counted};
+use super::{Action, ObservedPod, Reconciler, SetBy, counted};
 use crate::Cause;
 
 impl Reconciler<'_> {
-    /// Removes pods and slots beyond the target replicas, highest rank first.
+    /// Removes pods and slots that the target does not have, highest rank first.
     pub(super) fn remove_surplus(&mut self, role: &Role) {
-        let replicas = self.replicas(role);
-        let surplus: Vec<&ObservedPod> = self.pods.from(&role.name, Rank(replicas)).rev().collect();
-        for pod in surplus {
-            let message = format!("{} is to have {}", role.name, counted(replicas as usize, "replica"));
-            self.delete(pod, Cause::new(Reason::NodeRemoved, message));
-        }
+        let Some(target) = self.status.targets.get(&role.name) else { return };
+        let of_role = self.pods.of_role(&role.name);
+        let surplus: Vec<&ObservedPod> = of_role.filter(|pod| !target.has(pod.rank)).rev().collect();
+        let message = match target.set_by {
+            SetBy::Planner => target.cause.message.clone(),
+            SetBy::Spec | SetBy::Edit | SetBy::Plan(_) | SetBy::Auto(_) => {
+                format!("{} is to have {}", role.name, counted(target.replicas as usize, "replica"))
+            }
+        };
         if let Some(slots) = self.status.roles.get_mut(&role.name) {
-            slots.slots.retain(|rank, _| rank.0 < replicas);
+            slots.slots.retain(|rank, _| target.has(*rank));
+        }
+        for pod in surplus {
+            self.delete(pod, Cause::new(Reason::NodeRemoved, message.clone()));
         }
     }
 

@@ -2,6 +2,7 @@
 //! at once, and in one that lags.
 
 mod any_world;
+mod assignments;
 mod automatic_plans;
 mod crashes;
 mod lag;

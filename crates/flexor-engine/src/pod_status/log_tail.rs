@@ -3,6 +3,8 @@
 
 /// torchrun's own error, of which its log is full when a process of it has failed.
 const OF_TORCHRUN: &str = "ChildFailedError";
+/// torchrun's last error when the master has ended the run, because its program failed too often.
+const RUN_ENDED: &str = "torch.distributed.elastic.rendezvous.api.RendezvousClosedError";
 /// Where the process has left no error.
 const NOT_LEFT: &str = "<N/A>";
 const ADVICE: &str = "a process of torchrun failed; its traceback is in the pod's log, and stands here if its main \
@@ -15,7 +17,8 @@ pub(super) fn cause(message: &str) -> &str {
     }
     // A traceback ends with its exception, and its other lines are indented.
     let mut lines = message.lines().map(str::trim_end).filter(|line| !line.is_empty()).rev();
-    lines.find(|line| !line.starts_with(char::is_whitespace)).unwrap_or(message)
+    let last = lines.find(|line| !line.starts_with(char::is_whitespace)).unwrap_or(message);
+    if last.starts_with(RUN_ENDED) { ADVICE } else { last }
 }
 
 #[cfg(test)]
@@ -32,5 +35,8 @@ mod tests {
         let torchrun = "errors.ChildFailedError: \n=====\na.py FAILED\nRoot Cause (first observed failure):\n\
                         [0]:\n  error_file: <N/A>\n  traceback : To enable traceback see: elastic/errors.html\n=====\n";
         assert!(cause(torchrun).contains("@record"));
+        let ended = "  File \"/e/dynamic.py\", line 9\n    raise RendezvousClosedError\n\
+                     torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n";
+        assert!(cause(ended).contains("@record"));
     }
 }

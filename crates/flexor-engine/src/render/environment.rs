@@ -11,6 +11,8 @@ use crate::controller::DesiredPod;
 
 /// Where torch's `@record` leaves an exception.
 const ERROR_FILE: &str = "TORCHELASTIC_ERROR_FILE";
+/// Where torchrun keeps the errors of its processes.
+const PROCESS_LOGS: &str = "PET_LOG_DIR";
 const GRPC_PORT: &str = "grpc";
 const STORE_PORT: &str = "store";
 
@@ -26,7 +28,8 @@ pub(super) fn of_every_container<'a>(
         let name = container["name"].as_str().unwrap_or_default();
         let error_file = if sidecar_reads { volumes::error_file(name) } else { (context.error_file)(name) };
         let error_file = variable(ERROR_FILE, error_file);
-        identity.iter().cloned().chain([error_file]).collect()
+        let logs = sidecar_reads.then(|| variable(PROCESS_LOGS, volumes::PROCESS_LOGS));
+        identity.iter().cloned().chain([error_file]).chain(logs).collect()
     }
 }
 

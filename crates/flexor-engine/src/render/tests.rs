@@ -65,6 +65,7 @@ fn desired(role: &Role) -> DesiredPod {
         resources: Resources::default(),
         is_limited: false,
         memory: None,
+        place: None,
         cause: Cause::new(Reason::PodWanted, "a test wants it"),
     }
 }

@@ -32,6 +32,10 @@ pub(super) fn error_file(container: &str) -> String {
     format!("{ERRORS_FOLDER}/{container}.json")
 }
 
+/// The folder in which torchrun keeps what its processes leave. The sidecar reads their errors there: torchrun passes
+/// on none of them when the master ends the run.
+pub(super) const PROCESS_LOGS: &str = ERRORS_FOLDER;
+
 /// Adds the volumes to a pod, and mounts them where they are read and written.
 pub(super) fn add(context: &RenderContext<'_>, role: &Role, spec: &mut Value) {
     let FlexorProgram::Image(_) = context.flexor else { return };
@@ -43,7 +47,8 @@ pub(super) fn add(context: &RenderContext<'_>, role: &Role, spec: &mut Value) {
         }
     }
     if role.has_sidecar() {
-        push(spec, "volumes", json!({ "name": ERRORS, "emptyDir": { "sizeLimit": "16Mi" } }));
+        // Without a limit: torchrun may be told to redirect logs, and these are here then.
+        push(spec, "volumes", json!({ "name": ERRORS, "emptyDir": {} }));
         for container in all_containers(spec) {
             push(container, "volumeMounts", json!({ "name": ERRORS, "mountPath": ERRORS_FOLDER }));
         }

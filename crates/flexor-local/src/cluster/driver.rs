@@ -120,6 +120,7 @@ impl Cluster {
         let mut outcome = RoundOutcome::default();
         let keys: Vec<JobKey> = self.lock().jobs.keys().cloned().collect();
         drivers.retain(|key, _| keys.contains(key));
+        self.plan(&mut outcome);
         for key in &keys {
             let driver = drivers.entry(key.clone()).or_insert_with(|| JobDriver::new(PACING));
             if let Some(at) = driver.run(self, key, actions_left).await {

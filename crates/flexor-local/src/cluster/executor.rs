@@ -10,6 +10,7 @@ use flexor_model::{Reason, UnixTime};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::planning::planning;
 use super::pod::{PodMeta, PodRecord};
 use super::{Cluster, JobKey, State, now, uid};
 use crate::pods::interpreter;
@@ -35,6 +36,7 @@ impl Executor for Cluster {
         let record = state.jobs.get(key)?;
         let pods = state.observed_pods(key);
         let plans = record.observed_plans();
+        let assignment = state.assignment(record);
         Some(view(&ObservedJob {
             job: &record.job,
             generation: record.generation,
@@ -47,6 +49,7 @@ impl Executor for Cluster {
             plans: &plans,
             released: &record.released,
             closed: record.closed.as_ref(),
+            planning: planning(record, assignment.as_ref()),
             // A pod that this cluster creates is visible at once.
             executor: &ExecutorState { largest_node: self.machines().largest_node, ..ExecutorState::default() },
         }))

@@ -273,6 +273,7 @@ mod tests {
             resources: Resources::default(),
             is_limited: false,
             memory: None,
+            place: None,
             cause: Cause::new(Reason::PodWanted, "a test wants it"),
         };
         let meta = PodMeta {

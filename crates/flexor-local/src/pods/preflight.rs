@@ -79,12 +79,9 @@ pub fn remarks(job: &Job) -> Vec<String> {
 }
 
 fn not_served(job: &Job) -> Vec<PreflightError> {
-    const INSTEAD: &str = "jobs of DLRover and of TorchElastic can";
-    let kind = flexor_dialects::dialect(&job.dialect).and_then(|dialect| dialect.missing_on_laptop);
-    let what = kind.map(str::to_owned).or_else(|| {
-        let serves = |role: &&Role| role.program == Program::FlexorPs && role.has_rendered_command();
-        job.roles.iter().find(serves).map(|role| format!("role {}: a parameter server of ElasticDL", role.name))
-    });
+    const INSTEAD: &str = "jobs of DLRover, of TorchElastic and of EDL can";
+    let serves = |role: &&Role| role.program == Program::FlexorPs && role.has_rendered_command();
+    let what = job.roles.iter().find(serves).map(|role| format!("role {}: a parameter server of ElasticDL", role.name));
     what.map(|what| PreflightError::NotServed { what, instead: INSTEAD }).into_iter().collect()
 }
 

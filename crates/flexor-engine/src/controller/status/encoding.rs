@@ -13,7 +13,7 @@ use flexor_model::{NodeId, Quantity, Rank, Resources, RoleName, UnixTime};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{JobStatus, Phase, RoleStatus, Slot, SlotEnd, Target};
+use super::{JobStatus, Phase, RoleStatus, SizeChange, Slot, SlotEnd, Target};
 use crate::Cause;
 use crate::controller::migration::Migration;
 use crate::nodes::NodeHistory;
@@ -46,6 +46,8 @@ pub struct StoredStatus {
     targets: BTreeMap<RoleName, Target>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     roles: BTreeMap<RoleName, StoredRole>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    size_changes: Vec<SizeChange>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -154,6 +156,7 @@ impl From<JobStatus> for StoredStatus {
             short_since: status.short_since,
             targets: status.targets,
             roles: status.roles.into_iter().map(|(role, status)| (role, encode(status))).collect(),
+            size_changes: status.size_changes,
         }
     }
 }
@@ -176,6 +179,7 @@ impl TryFrom<StoredStatus> for JobStatus {
             short_since: stored.short_since,
             targets: stored.targets,
             roles: roles.collect::<Result<_, _>>()?,
+            size_changes: stored.size_changes,
         })
     }
 }
@@ -337,14 +341,19 @@ mod tests {
             Just(SetBy::Edit),
             "[a-z]{1,4}".prop_map(SetBy::Plan),
             "[a-z]{1,4}".prop_map(SetBy::Auto),
+            Just(SetBy::Planner),
         ];
-        (any::<u32>(), resources(), set_by, any::<u64>(), any::<u32>(), cause()).prop_map(
-            |(replicas, resources, set_by, generation, spec_replicas, cause)| Target {
+        let vacant = proptest::collection::btree_set((0..60_u32).prop_map(Rank), 0..20);
+        let promised = btree_map((0..60_u32).prop_map(Rank), "[a-z]{1,8}", 0..5);
+        (any::<u32>(), resources(), set_by, any::<u64>(), any::<u32>(), cause(), vacant, promised).prop_map(
+            |(replicas, resources, set_by, generation, spec_replicas, cause, vacant, promised)| Target {
                 replicas,
                 resources,
                 set_by,
                 generation,
                 spec_replicas,
+                vacant,
+                promised,
                 cause,
             },
         )
@@ -359,8 +368,12 @@ mod tests {
         let times =
             (option::of(time()), option::of(time()), option::of(time()), option::of(time()), option::of(time()));
         let (targets, roles) = (btree_map(role(), target(), 0..3), btree_map(role(), roles, 0..3));
-        (select(phases), option::of(cause()), times, targets, roles).prop_map(
-            |(phase, cause, (created_at, started_at, finished_at, given_up_at, short_since), targets, roles)| {
+        let change = (time(), role(), any::<u32>(), any::<u32>(), "[a-z ]{0,9}")
+            .prop_map(|(at, role, from, to, message)| SizeChange { at, role, from, to, message });
+        let changes = proptest::collection::vec(change, 0..4);
+        (select(phases), option::of(cause()), times, targets, roles, changes).prop_map(
+            |(phase, cause, times, targets, roles, size_changes)| {
+                let (created_at, started_at, finished_at, given_up_at, short_since) = times;
                 JobStatus {
                     phase,
                     cause,
@@ -371,6 +384,7 @@ mod tests {
                     short_since,
                     targets,
                     roles,
+                    size_changes,
                 }
             },
         )

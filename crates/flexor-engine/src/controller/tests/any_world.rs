@@ -29,6 +29,8 @@ pub(super) struct World<const LAGS: bool> {
     /// The servers that keep nothing any more, as the master says.
     pub(super) released: BTreeSet<String>,
     pub(super) closed: Option<Cause>,
+    /// What the cluster's planner says; none where it does not plan the job.
+    pub(super) planned: Option<Option<JobAssignment>>,
     pub(super) events: Vec<Event>,
     pub(super) now: UnixTime,
     pub(super) job_is_gone: bool,
@@ -124,6 +126,7 @@ impl<const LAGS: bool> World<LAGS> {
             plans: Vec::new(),
             released: BTreeSet::new(),
             closed: None,
+            planned: None,
             events: Vec::new(),
             now: UnixTime::from_secs(1_000_000),
             job_is_gone: false,
@@ -447,6 +450,7 @@ pub(super) struct View {
     pub(super) plans: Vec<ObservedPlan>,
     pub(super) released: BTreeSet<String>,
     pub(super) closed: Option<Cause>,
+    pub(super) planned: Option<Option<JobAssignment>>,
     pub(super) executor: ExecutorState,
 }
 
@@ -463,6 +467,7 @@ impl View {
             plans: world.plans.clone(),
             released: world.released.clone(),
             closed: world.closed.clone(),
+            planned: world.planned.clone(),
             executor: world.executor.clone(),
         }
     }
@@ -481,6 +486,11 @@ impl View {
             plans: &self.plans,
             released: &self.released,
             closed: self.closed.as_ref(),
+            planning: match &self.planned {
+                None => Planning::Unplanned,
+                Some(None) => Planning::Undecided,
+                Some(Some(assignment)) => Planning::Assigned(assignment),
+            },
             executor: &self.executor,
         };
         reconcile(&observed, now)

@@ -47,11 +47,31 @@ impl Section {
     fn run(&self, cluster: &Cluster) {
         self.rows.iter().for_each(|row| row.run(cluster));
     }
+
+    /// Runs a table that installs its controller itself: the operator starts after that row.
+    async fn run_from_installing(&self, cluster: &Cluster) {
+        let mut operator = None;
+        for row in &self.rows {
+            row.run(cluster);
+            if row.lists.iter().any(|entry| entry.starts_with("deployment.apps/")) {
+                operator = Some(Operator::of_overlay(cluster, row).await);
+            }
+        }
+        drop(operator);
+    }
 }
 
-/// Large enough for every job of the tables.
-fn large_cluster() -> ClusterConfig {
-    ClusterConfig::with_nodes([NodeGroup::new("node", 8).cpu("64").memory("256Gi")])
+/// The cluster of a table. Numbers of trainers depend on its size; elsewhere it is large enough for every job.
+fn cluster_of(table: Option<&Section>) -> ClusterConfig {
+    // Beside the cores for pods of one core, every node has a little room for the controller.
+    let group = match table.map(|table| table.title.as_str()) {
+        Some("EDL: the autoscaling experiment" | "EDL: general jobs") => {
+            NodeGroup::new("node", 40).cpu("6100m").memory("64Gi")
+        }
+        Some("EDL: hybrid deployment") => NodeGroup::new("node", 61).cpu("3100m").memory("64Gi"),
+        Some(_) | None => NodeGroup::new("node", 8).cpu("64").memory("256Gi"),
+    };
+    ClusterConfig::with_nodes([group])
 }
 
 /// How long a state may take to be reached.
@@ -122,8 +142,8 @@ impl Row {
 
     /// Whether the output is what the row lists, in any order. Pods are listed by name and status.
     fn is_listed(&self, printed: &str) -> bool {
-        let entries: Vec<String> = self.lists.iter().flat_map(|entry| expanded(entry)).collect();
-        let has_heading = entries[0].starts_with("NAME ");
+        let groups: Vec<Group> = self.lists.iter().flat_map(|entry| Group::of(entry)).collect();
+        let has_heading = self.lists[0].starts_with("NAME ");
         let of_pods = !has_heading && printed.starts_with("NAME ");
         let lines: Vec<String> = printed
             .lines()
@@ -137,9 +157,30 @@ impl Row {
                 }
             })
             .collect();
-        let listed = |line: &String| entries.iter().any(|entry| matches(entry, line));
-        let seen = |entry: &String| lines.iter().any(|line| matches(entry, line));
-        lines.len() == entries.len() && lines.iter().all(listed) && entries.iter().all(seen)
+        let listed = |line: &String| groups.iter().any(|group| group.matches(line));
+        let seen = |group: &Group| lines.iter().filter(|line| group.matches(line)).count() >= group.count;
+        let wanted: usize = groups.iter().map(|group| group.count).sum();
+        lines.len() == wanted && lines.iter().all(listed) && groups.iter().all(seen)
+    }
+}
+
+/// So many lines, each of which matches one of these.
+struct Group {
+    count: usize,
+    any_of: Vec<String>,
+}
+
+impl Group {
+    fn of(entry: &str) -> Vec<Self> {
+        let of_many = entry.split_once(" of ").and_then(|(count, pattern)| Some((count.parse().ok()?, pattern)));
+        match of_many {
+            Some((count, pattern)) => vec![Self { count, any_of: expanded(pattern) }],
+            None => expanded(entry).into_iter().map(|one| Self { count: 1, any_of: vec![one] }).collect(),
+        }
+    }
+
+    fn matches(&self, line: &str) -> bool {
+        self.any_of.iter().any(|entry| matches(entry, line))
     }
 }
 
@@ -166,7 +207,7 @@ async fn rows_marked_as_true_today_are_true() {
         // Two tables of one tutorial begin anew.
         let mine: Vec<_> = after_installing.iter().filter(|section| section.dialect() == overlay.step).collect();
         for section in mine.iter().map(Some).chain(mine.is_empty().then_some(None)) {
-            let cluster = cluster_or_skip!(large_cluster());
+            let cluster = cluster_or_skip!(cluster_of(section.map(|section| **section)));
             overlay.run(&cluster);
             if overlay.step == "dlrover" {
                 apply_text(&cluster, VOLUME);
@@ -178,7 +219,7 @@ async fn rows_marked_as_true_today_are_true() {
         }
     }
     for section in alone {
-        let cluster = cluster_or_skip!(large_cluster());
-        section.run(&cluster);
+        let cluster = cluster_or_skip!(cluster_of(Some(section)));
+        section.run_from_installing(&cluster).await;
     }
 }

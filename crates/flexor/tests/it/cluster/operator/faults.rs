@@ -75,6 +75,14 @@ fn creations(cluster: &Cluster, namespace: &str) -> BTreeMap<String, u32> {
     created
 }
 
+/// The audit log says of a request whose client was killed before its answer that it was not answered. So a pod that is
+/// there may not be counted, and no pod may be counted more often than it was wanted.
+fn assert_created_at_most(created: &BTreeMap<String, u32>, wanted: &BTreeMap<String, u32>) {
+    let too_many: Vec<_> =
+        created.iter().filter(|(pod, times)| wanted.get(*pod).is_none_or(|most| *times > most)).collect();
+    assert!(too_many.is_empty(), "{too_many:?} of {created:?}, wanted {wanted:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_killed_after_every_action_reaches_the_same_end_and_creates_no_pod_twice() {
     let _turn = turn().await;
@@ -97,7 +105,7 @@ async fn an_operator_killed_after_every_action_reaches_the_same_end_and_creates_
     assert!(lives > 10, "{lives} lives for more than ten actions");
     assert_eq!(running(&namespace), sorted(&[&of_j, &of_p]));
     let once = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 1)).collect::<BTreeMap<_, _>>();
-    assert_eq!(creations(&cluster, namespace.name()), once(&sorted(&[&of_j, &of_p])));
+    assert_created_at_most(&creations(&cluster, namespace.name()), &once(&sorted(&[&of_j, &of_p])));
 
     // A lost pod, an edit and a plan at the same time.
     crate::cluster::installed::succeed(&mut namespace.kubectl(["delete", "pod", "j-edljob-worker-1"]));
@@ -110,7 +118,7 @@ async fn an_operator_killed_after_every_action_reaches_the_same_end_and_creates_
     assert_eq!(get(&namespace, &["scaleplan", "more"])["status"]["phase"], "Succeeded");
     let mut expected = once(&sorted(&[&of_j, &of_p, &more]));
     expected.insert("j-edljob-worker-1".to_owned(), 2);
-    assert_eq!(creations(&cluster, namespace.name()), expected);
+    assert_created_at_most(&creations(&cluster, namespace.name()), &expected);
 
     // An operator that lives on finds nothing to do.
     operator.restart();

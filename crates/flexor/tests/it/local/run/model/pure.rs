@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flexor_engine::controller::{
     self, Action, ExecutorState, JobStatus, ObservedJob, ObservedPlan, ObservedPod, Phase, PlanPhase, PlanStatus,
-    PodPhase, Slot,
+    Planning, PodPhase, Slot,
 };
 use flexor_engine::nodes::{ObservedExit, ProgramExit};
 use flexor_model::{Job, JobUid, RoleKind, UnixTime};
@@ -156,6 +156,7 @@ impl Pure {
             plans: &self.plans,
             released: &BTreeSet::new(),
             closed: None,
+            planning: Planning::Unplanned,
             executor: &ExecutorState::default(),
         };
         controller::reconcile(&observed, self.now)

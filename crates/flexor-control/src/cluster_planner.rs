@@ -1,0 +1,311 @@
+//! Drives the cluster's planner: from what is observed of all jobs, pods and nodes to an assignment for each job.
+//!
+//! [`flexor_sched::plan`] has no memory. This driver remembers what it has asked for and does not observe yet: pods that a
+//! job's controller is about to create or to delete. It also keeps promises, the budget of swaps and the back-off of jobs
+//! whose surplus does not start. It does no I/O: the operator and the laptop cluster feed it, and hand each
+//! [`JobAssignment`] to the controller of its job.
+
+mod job;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flexor_engine::Cause;
+use flexor_engine::controller::{JobAssignment, Place, RoleAssignment};
+use flexor_model::{Rank, Reason, Resources, RoleName, UnixTime};
+use flexor_sched::{
+    ClusterPlan, JobKey, Location, Node, NodeName, PlanInput, Pod, PodSlot, Promise, RoleDecision, SizedJob, SwapBudget,
+};
+
+pub use job::{PlannedJob, may_be_planned, planned_job};
+
+/// Surplus that does not run after this is given up.
+const START_WITHIN: Duration = Duration::from_secs(60);
+/// Growth of a job rests for this long after surplus did not start, and twice as long after each further time.
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// Shares are settled in steps of this length: every step ends a few pods, as the budget allows.
+const SETTLE_EVERY: Duration = Duration::from_secs(2);
+
+/// A pod that holds room, or of a planned job that has ended.
+#[derive(Debug, Clone)]
+pub struct ClusterPod {
+    pub uid: String,
+    pub requests: Resources,
+    pub location: Location,
+    pub terminating: bool,
+    /// Its program has ended. Such a pod is of interest only if a planned job owns it.
+    pub ended: bool,
+    /// Since when it waits to run; none once it runs.
+    pub waits_since: Option<UnixTime>,
+    /// The planned job that it belongs to.
+    pub owner: Option<PodSlot>,
+}
+
+/// The planner with its memory.
+#[derive(Debug, Default)]
+pub struct ClusterPlanner {
+    budget: SwapBudget,
+    planned_at: Option<UnixTime>,
+    promises: Vec<Promise>,
+    /// Pods that a controller is to create.
+    asked: BTreeMap<Slot, Asked>,
+    /// The uids of pods that a controller is to delete.
+    ending: BTreeSet<String>,
+    pauses: BTreeMap<JobKey, Pause>,
+    assignments: BTreeMap<JobKey, Arc<JobAssignment>>,
+}
+
+/// A slot of a job, in the order of jobs, roles and ranks.
+type Slot = (JobKey, RoleName, Rank);
+
+#[derive(Debug, Clone)]
+struct Asked {
+    node: NodeName,
+    since: UnixTime,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    until: UnixTime,
+    times: u32,
+}
+
+impl ClusterPlanner {
+    /// What was assigned to a job last.
+    pub fn assignment(&self, job: &JobKey) -> Option<Arc<JobAssignment>> {
+        self.assignments.get(job).cloned()
+    }
+
+    /// Plans. Returns the jobs whose assignment has changed, and when to plan again if nothing changes before.
+    pub fn plan(
+        &mut self,
+        nodes: &[Node],
+        pods: &[ClusterPod],
+        jobs: &[PlannedJob],
+        now: UnixTime,
+    ) -> (Vec<JobKey>, Option<UnixTime>) {
+        self.forget(pods, jobs);
+        self.note_replacements(pods, jobs, now);
+        let sized: Vec<SizedJob> = jobs.iter().map(|job| self.sized(job, now)).collect();
+        let of_planner = self.pods(pods, &sized, now);
+        self.accrue(&of_planner, &sized, now);
+        let available = self.budget.available();
+        let decided = flexor_sched::plan(&PlanInput {
+            nodes,
+            pods: &of_planner,
+            jobs: &sized,
+            promises: &self.promises,
+            swaps: available,
+        });
+        self.carry_out(&decided, pods, now);
+        let changed = self.assign(&decided, pods, jobs);
+        let may_settle = decided.swaps > 0 || available == 0;
+        (changed, self.next_at(pods, &sized, may_settle, now))
+    }
+
+    /// Forgets what is no longer there, and takes in what a job brings that is seen for the first time.
+    fn forget(&mut self, pods: &[ClusterPod], jobs: &[PlannedJob]) {
+        let known: HashSet<&JobKey> = jobs.iter().map(|job| &job.sized.key).collect();
+        self.promises.retain(|promise| known.contains(&promise.job));
+        self.asked.retain(|(job, ..), _| known.contains(job));
+        self.pauses.retain(|job, _| known.contains(job));
+        self.assignments.retain(|job, _| known.contains(job));
+        for job in jobs.iter().filter(|job| !self.assignments.contains_key(&job.sized.key)) {
+            self.promises.extend(job.promised.iter().cloned());
+        }
+        let live: HashSet<&str> = pods.iter().filter(|pod| !pod.terminating).map(|pod| pod.uid.as_str()).collect();
+        self.ending.retain(|uid| live.contains(uid.as_str()));
+        let created = pods.iter().filter(|pod| !pod.terminating && !pod.ended && !self.ending.contains(&pod.uid));
+        for slot in created.filter_map(slot_of) {
+            self.asked.remove(&slot);
+        }
+    }
+
+    /// The replacement of a pod whose program has ended keeps its slot and its node.
+    fn note_replacements(&mut self, pods: &[ClusterPod], jobs: &[PlannedJob], now: UnixTime) {
+        let finished = |slot: &Slot| {
+            let job = jobs.iter().find(|job| job.sized.key == slot.0);
+            let role = job.and_then(|job| job.sized.roles.iter().find(|role| role.name == slot.1));
+            role.is_none_or(|role| role.finished.contains(&slot.2))
+        };
+        for pod in pods.iter().filter(|pod| pod.ended && !pod.terminating && !self.ending.contains(&pod.uid)) {
+            let Some((slot, node)) = slot_of(pod).zip(pod.location.node()) else { continue };
+            if !finished(&slot) {
+                self.asked.entry(slot).or_insert_with(|| Asked { node: node.clone(), since: now });
+            }
+        }
+    }
+
+    fn sized(&self, job: &PlannedJob, now: UnixTime) -> SizedJob {
+        let mut sized = job.sized.clone();
+        sized.growth_paused |= self.pauses.get(&sized.key).is_some_and(|pause| pause.until > now);
+        if let Some(assignment) = self.assignments.get(&sized.key) {
+            for role in &mut sized.roles {
+                let ranks = assignment.roles.get(&role.name).map_or(0, |role| role.ranks.len());
+                role.target = u32::try_from(ranks).unwrap_or(u32::MAX);
+            }
+        }
+        sized
+    }
+
+    /// All pods that hold room, with those that are asked for.
+    fn pods(&self, pods: &[ClusterPod], jobs: &[SizedJob], now: UnixTime) -> Vec<Pod> {
+        let is_overdue = |since: UnixTime| now >= since + START_WITHIN;
+        let observed = pods.iter().filter(|pod| !pod.ended).map(|pod| Pod {
+            requests: pod.requests.clone(),
+            location: pod.location.clone(),
+            terminating: pod.terminating || self.ending.contains(&pod.uid),
+            overdue: pod.waits_since.is_some_and(is_overdue),
+            owner: pod.owner.clone(),
+        });
+        let needs: HashMap<(&JobKey, &RoleName), &Resources> = jobs
+            .iter()
+            .flat_map(|job| job.roles.iter().map(move |role| ((&job.key, &role.name), &role.pod.requests)))
+            .collect();
+        let asked = self.asked.iter().filter_map(|((job, role, rank), asked)| {
+            Some(Pod {
+                requests: (*needs.get(&(job, role))?).clone(),
+                location: Location::Assigned(asked.node.clone()),
+                terminating: false,
+                overdue: is_overdue(asked.since),
+                owner: Some(PodSlot { job: job.clone(), role: role.clone(), rank: *rank }),
+            })
+        });
+        observed.chain(asked).collect()
+    }
+
+    fn accrue(&mut self, pods: &[Pod], jobs: &[SizedJob], now: UnixTime) {
+        let elapsed = self.planned_at.map_or(Duration::ZERO, |before| now.saturating_sub(before));
+        self.planned_at = Some(now);
+        let surplus = pods.iter().filter(|pod| !pod.terminating && is_surplus(pod, jobs)).count();
+        self.budget.accrue(u32::try_from(surplus).unwrap_or(u32::MAX), elapsed);
+    }
+
+    /// Notes what the controllers are about to do.
+    fn carry_out(&mut self, plan: &ClusterPlan, pods: &[ClusterPod], now: UnixTime) {
+        self.budget.spend(plan.swaps);
+        self.promises.clone_from(&plan.promises);
+        let mut by_slot: HashMap<Slot, Vec<&str>> = HashMap::new();
+        for pod in pods.iter().filter(|pod| !pod.terminating && !pod.ended) {
+            if let Some(slot) = slot_of(pod) {
+                by_slot.entry(slot).or_default().push(&pod.uid);
+            }
+        }
+        for decision in &plan.roles {
+            let slot = |rank: Rank| (decision.job.clone(), decision.role.clone(), rank);
+            for removal in &decision.remove {
+                let slot = slot(removal.rank);
+                self.asked.remove(&slot);
+                self.ending.extend(by_slot.get(&slot).into_iter().flatten().map(|uid| (*uid).to_owned()));
+            }
+            for creation in &decision.create {
+                let asked = Asked { node: creation.node.clone(), since: now };
+                self.asked.insert(slot(creation.rank), asked);
+            }
+        }
+        for job in &plan.not_started {
+            let times = self.pauses.get(job).map_or(0, |pause| pause.times);
+            let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(times)).min(LONGEST_PAUSE);
+            self.pauses.insert(job.clone(), Pause { until: now + pause, times: times + 1 });
+        }
+    }
+
+    /// Makes the assignments anew. Returns the jobs whose assignment has changed.
+    fn assign(&mut self, plan: &ClusterPlan, pods: &[ClusterPod], jobs: &[PlannedJob]) -> Vec<JobKey> {
+        let mut live: HashMap<Slot, &ClusterPod> = HashMap::new();
+        let mut moved: HashMap<(JobKey, RoleName), BTreeMap<Rank, String>> = HashMap::new();
+        for pod in pods.iter().filter(|pod| !pod.terminating && !pod.ended) {
+            let Some(slot) = slot_of(pod) else { continue };
+            if self.ending.contains(&pod.uid) {
+                moved.entry((slot.0, slot.1)).or_default().insert(slot.2, pod.uid.clone());
+            } else {
+                live.insert(slot, pod);
+            }
+        }
+        let mut assigned: BTreeMap<(JobKey, RoleName), RoleAssignment> = BTreeMap::new();
+        for (job, role, rank) in live.into_keys() {
+            assigned.entry((job, role)).or_default().ranks.insert(rank);
+        }
+        for ((job, role, rank), asked) in &self.asked {
+            let min = min_of(jobs, job, role);
+            let of_role = assigned.entry((job.clone(), role.clone())).or_default();
+            of_role.ranks.insert(*rank);
+            of_role.places.insert(*rank, Place { node: asked.node.to_string(), is_base: rank.0 < min });
+        }
+        for promise in &plan.promises {
+            let of_role = assigned.entry((promise.job.clone(), promise.role.clone())).or_default();
+            of_role.promised.insert(promise.rank, promise.node.to_string());
+        }
+        let mut changed = Vec::new();
+        for job in jobs {
+            let key = &job.sized.key;
+            let before = self.assignments.get(key);
+            let mut assignment = JobAssignment { held: held(plan, key, jobs), roles: BTreeMap::new() };
+            for role in &job.sized.roles {
+                let mut of_role = assigned.remove(&(key.clone(), role.name.clone())).unwrap_or_default();
+                of_role.ranks.extend(&role.finished);
+                let ending = moved.remove(&(key.clone(), role.name.clone())).unwrap_or_default();
+                of_role.moved =
+                    ending.into_iter().filter(|(rank, _)| of_role.ranks.contains(rank)).map(|(_, uid)| uid).collect();
+                let said = before.and_then(|before| before.roles.get(&role.name)?.cause.clone());
+                of_role.cause = plan.role(key, &role.name).map(cause).or(said);
+                assignment.roles.insert(role.name.clone(), of_role);
+            }
+            if before.is_none_or(|before| **before != assignment) {
+                changed.push(key.clone());
+                self.assignments.insert(key.clone(), Arc::new(assignment));
+            }
+        }
+        changed
+    }
+
+    /// When something happens by itself: pods are overdue, a pause ends, the budget has grown.
+    fn next_at(&self, pods: &[ClusterPod], jobs: &[SizedJob], may_settle: bool, now: UnixTime) -> Option<UnixTime> {
+        let waiting =
+            pods.iter().filter(|pod| pod.owner.is_some() && !pod.terminating).filter_map(|pod| pod.waits_since);
+        let asked = self.asked.values().map(|asked| asked.since);
+        let overdue = waiting.chain(asked).map(|since| since + START_WITHIN);
+        let pauses = self.pauses.values().map(|pause| pause.until);
+        let elastic = jobs.iter().filter(|job| job.roles.iter().any(|role| role.max > role.min)).count();
+        let settle = (may_settle && elastic > 1).then_some(now + SETTLE_EVERY);
+        overdue.chain(pauses).chain(settle).filter(|at| *at > now).min()
+    }
+}
+
+fn slot_of(pod: &ClusterPod) -> Option<Slot> {
+    pod.owner.as_ref().map(|owner| (owner.job.clone(), owner.role.clone(), owner.rank))
+}
+
+fn is_surplus(pod: &Pod, jobs: &[SizedJob]) -> bool {
+    let Some(owner) = &pod.owner else { return false };
+    let job = jobs.iter().find(|job| job.key == owner.job);
+    let role = job.and_then(|job| job.roles.iter().find(|role| role.name == owner.role));
+    role.is_some_and(|role| owner.rank.0 >= role.min)
+}
+
+fn min_of(jobs: &[PlannedJob], job: &JobKey, role: &RoleName) -> u32 {
+    let job = jobs.iter().find(|known| known.sized.key == *job);
+    job.and_then(|job| job.sized.roles.iter().find(|known| known.name == *role)).map_or(0, |role| role.min)
+}
+
+/// Why pods are missing that the job cannot do without.
+fn held(plan: &ClusterPlan, job: &JobKey, jobs: &[PlannedJob]) -> Option<Cause> {
+    if let Some(shortage) = plan.shortage(job) {
+        return Some(Cause::new(Reason::JobHeld, format!("{job} {shortage}")));
+    }
+    let is_base = |promise: &&Promise| promise.rank.0 < min_of(jobs, job, &promise.role);
+    let waiting = plan.promises_of(job).filter(is_base).count();
+    let message = format!("{job} has room for {waiting} of its pods as soon as others that are ending there are gone");
+    (waiting > 0).then(|| Cause::new(Reason::JobHeld, message))
+}
+
+/// `trainer 237 -> 184: -53 default/mnist2 needs room for its base`.
+fn cause(decision: &RoleDecision) -> Cause {
+    let text = decision.to_string();
+    let text = text.strip_prefix(decision.job.as_str()).map_or(text.as_str(), str::trim_start);
+    Cause::new(Reason::SizeFromPlanner, text)
+}

@@ -1,0 +1,199 @@
+//! The cluster's planner in the operator: gathers what has changed, plans, and has the jobs whose assignment changed
+//! reconciled.
+//!
+//! Reconciliations register the jobs that the planner sizes. What it decides about pods is done by the jobs' own
+//! controllers, which read their assignment here.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use flexor_control::{ClusterPlanner, PlannedJob};
+use flexor_engine::controller::JobAssignment;
+use flexor_sched::JobKey;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use kube::runtime::reflector::Store;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::cluster_pods::{self, ClusterPods};
+use crate::executor::{Shared, now};
+use crate::owned_objects::JobRef;
+use crate::watches::Queues;
+
+/// Changes that come within this time are planned together.
+const GATHER: Duration = Duration::from_millis(300);
+/// The first plan waits for this long until every job was reconciled once.
+const FIRST_PLAN_WITHIN: Duration = Duration::from_secs(30);
+
+/// The planned jobs and their assignments.
+#[derive(Default)]
+pub(crate) struct Planning {
+    jobs: Mutex<Jobs>,
+    /// Something has changed that the planner counts.
+    pub(crate) changed: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Jobs {
+    /// By uid.
+    planned: BTreeMap<String, Registered>,
+    assignments: HashMap<String, Arc<JobAssignment>>,
+    /// The uids of jobs that were reconciled.
+    seen: HashSet<String>,
+}
+
+struct Registered {
+    reference: JobRef,
+    job: PlannedJob,
+}
+
+impl Planning {
+    fn lock(&self) -> MutexGuard<'_, Jobs> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is assigned to a job.
+    pub(crate) fn assignment(&self, uid: &str) -> Option<Arc<JobAssignment>> {
+        self.lock().assignments.get(uid).cloned()
+    }
+
+    /// The name of a job among the planned ones. Jobs of two kinds may have one name.
+    pub(crate) fn key(&self, uid: &str, reference: &JobRef) -> JobKey {
+        let name = format!("{}/{}", reference.namespace, reference.name);
+        let jobs = self.lock();
+        if let Some(known) = jobs.planned.get(uid) {
+            return known.job.sized.key.clone();
+        }
+        let is_taken = jobs.planned.values().any(|known| known.job.sized.key.as_str() == name);
+        if is_taken { format!("{name} ({} {uid})", reference.kind).into() } else { name.into() }
+    }
+
+    /// Takes in a job as it is.
+    pub(crate) fn register(&self, uid: &str, reference: JobRef, job: PlannedJob) {
+        let mut jobs = self.lock();
+        let is_news = jobs.planned.get(uid).is_none_or(|known| known.job != job);
+        if is_news {
+            jobs.planned.insert(uid.to_owned(), Registered { reference, job });
+            self.changed.notify_one();
+        }
+    }
+
+    /// A job is over, gone, or not planned any more.
+    pub(crate) fn remove(&self, uid: &str) {
+        let mut jobs = self.lock();
+        jobs.assignments.remove(uid);
+        if jobs.planned.remove(uid).is_some() {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Forgets the jobs of a kind that are not among these.
+    pub(crate) fn retain(&self, kind: &str, uids: &HashSet<String>) {
+        let gone: Vec<String> = {
+            let jobs = self.lock();
+            let of_kind = jobs.planned.iter().filter(|(_, known)| known.reference.kind == kind);
+            of_kind.map(|(uid, _)| uid.clone()).filter(|uid| !uids.contains(uid)).collect()
+        };
+        gone.iter().for_each(|uid| self.remove(uid));
+    }
+
+    /// A job was reconciled.
+    pub(crate) fn see(&self, uid: &str) {
+        if self.lock().seen.insert(uid.to_owned()) {
+            self.changed.notify_one();
+        }
+    }
+
+    fn has_jobs(&self) -> bool {
+        !self.lock().planned.is_empty()
+    }
+
+    /// Whether every job of the caches was reconciled, so that none is taken for unknown.
+    fn has_seen_all(&self, stores: &[Store<DynamicObject>]) -> bool {
+        let jobs = self.lock();
+        let all = stores.iter().flat_map(Store::state);
+        all.filter_map(|job| job.uid()).all(|uid| jobs.seen.contains(&uid))
+    }
+}
+
+/// Plans whenever something changes, from the first job that is to be planned.
+pub(crate) async fn run(shared: Arc<Shared>, queues: Queues, stores: Vec<Store<DynamicObject>>) -> &'static str {
+    let planning = &shared.planning;
+    while !planning.has_jobs() {
+        planning.changed.notified().await;
+    }
+    let (pods, complete) = (Arc::new(ClusterPods::default()), Arc::new(Notify::new()));
+    // The set ends its task with this one.
+    let mut watching = JoinSet::new();
+    let watch = cluster_pods::watch_all(
+        shared.client.clone(),
+        Arc::clone(&pods),
+        Arc::clone(&planning.changed),
+        Arc::clone(&complete),
+    );
+    watching.spawn(watch);
+    complete.notified().await;
+    let all_seen = async {
+        while !planning.has_seen_all(&stores) {
+            planning.changed.notified().await;
+        }
+    };
+    if timeout(FIRST_PLAN_WITHIN, all_seen).await.is_err() {
+        tracing::warn!("some jobs cannot be reconciled; the planner begins without them");
+    }
+    let mut planner = ClusterPlanner::default();
+    loop {
+        let next_at = plan(&mut planner, &shared, &queues, &pods);
+        let wait = next_at.map_or(Duration::MAX, |at| at.saturating_sub(now()));
+        tokio::select! {
+            () = planning.changed.notified() => sleep(GATHER).await,
+            () = sleep(wait) => {}
+            _ = watching.join_next() => return "the watch of all pods",
+        }
+    }
+}
+
+/// Plans once. Returns when to plan again if nothing changes.
+fn plan(
+    planner: &mut ClusterPlanner,
+    shared: &Shared,
+    queues: &Queues,
+    pods: &ClusterPods,
+) -> Option<flexor_model::UnixTime> {
+    let (jobs, known): (Vec<PlannedJob>, HashMap<String, (String, JobKey)>) = {
+        let jobs = shared.planning.lock();
+        let of = |(uid, known): (&String, &Registered)| {
+            (uid.clone(), (known.reference.namespace.clone(), known.job.sized.key.clone()))
+        };
+        (jobs.planned.values().map(|known| known.job.clone()).collect(), jobs.planned.iter().map(of).collect())
+    };
+    let key = |namespace: &str, uid: &str| {
+        known.get(uid).filter(|(its_namespace, _)| its_namespace == namespace).map(|(_, key)| key.clone())
+    };
+    let pods = pods.for_planner(key);
+    let (changed, next_at) = planner.plan(&shared.nodes.for_planner(), &pods, &jobs, now());
+    let changed: HashSet<JobKey> = changed.into_iter().collect();
+    let mut registered = shared.planning.lock();
+    let Jobs { planned, assignments, .. } = &mut *registered;
+    for (uid, known) in planned.iter().filter(|(_, known)| changed.contains(&known.job.sized.key)) {
+        let Some(assignment) = planner.assignment(&known.job.sized.key) else { continue };
+        tracing::info!(
+            job = known.job.sized.key.as_str(),
+            held = assignment.held.as_ref().map(|cause| cause.message.as_str()),
+            replicas = sizes(&assignment),
+            "plan"
+        );
+        assignments.insert(uid.clone(), assignment);
+        queues.push(&known.reference);
+    }
+    next_at
+}
+
+/// `master 1, pserver 2, trainer 237`.
+fn sizes(assignment: &JobAssignment) -> String {
+    let sizes = assignment.roles.iter().map(|(role, assigned)| format!("{role} {}", assigned.ranks.len()));
+    sizes.collect::<Vec<_>>().join(", ")
+}
