@@ -3,6 +3,7 @@
 //! A [`Race`] measures and returns [`Row`]s. This module prints them and writes `target/bench/NAME.json`. Numbers are
 //! printed and kept, never asserted: a claim that must hold on every machine is a test.
 
+mod autoscale;
 mod dlrover_master;
 mod fleet;
 mod launch;
@@ -50,7 +51,7 @@ pub(crate) struct BenchArgs {
     /// Which race; without it they are listed
     name: Option<String>,
 
-    /// How often each side runs; they take turns [default: 7; recovery: 2, survive, operator and tutorials: 3]
+    /// How often each side runs; they take turns [default: 7; recovery: 2, survive, operator, tutorials and autoscale: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
 
@@ -90,6 +91,12 @@ enum Run {
 }
 
 const RACES: &[Race] = &[
+    Race {
+        name: "autoscale",
+        about: "jobs that size themselves: 100 simulated ones against DLRover's rules, then real ones on this machine",
+        run: Run::Sized { run: autoscale::run, repeats: autoscale::REPEATS, sizes: autoscale::SIZES },
+        makes_load: false,
+    },
     Race {
         name: "launch",
         about: "what a launcher adds to the start of 8 processes, against torchrun and DLRover's agent",

@@ -30,9 +30,12 @@ pub(crate) fn sizing_for_master(
         return None;
     }
     let role = |role: &Role| scaled_role(job, status, role, machines);
-    let is_counted =
-        |role: &&Role| !matches!(role.kind, RoleKind::Worker | RoleKind::ParameterServer | RoleKind::Master);
-    let others = job.roles.iter().filter(is_counted).fold(Allotment::default(), |sum, role| {
+    // The pods of chiefs are sent one by one, with those of the workers.
+    let is_other = |role: &&Role| match role.kind {
+        RoleKind::Worker | RoleKind::Chief | RoleKind::ParameterServer | RoleKind::Master => false,
+        RoleKind::Evaluator | RoleKind::Other => true,
+    };
+    let others = job.roles.iter().filter(is_other).fold(Allotment::default(), |sum, role| {
         sum.plus_times(requests(job, status, role, machines), replicas(status, role))
     });
     Some(wire::Sizing {

@@ -64,6 +64,7 @@ pub fn reconcile(observed: &ObservedJob<'_>, now: UnixTime) -> Reconciliation {
     if observed.deleting {
         pass.remove_everything(&Cause::new(Reason::JobDeleted, "the job was deleted"));
     } else if pass.status.phase.is_over() {
+        pass.end_open_plans();
         pass.clean_up();
     } else {
         pass.begin();

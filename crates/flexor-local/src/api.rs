@@ -8,6 +8,7 @@ mod client;
 mod cluster_info;
 mod cluster_process;
 mod connections;
+mod job_metrics;
 mod logs;
 mod notes;
 mod objects;

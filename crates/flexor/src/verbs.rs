@@ -23,6 +23,7 @@ mod leading_options;
 mod logs;
 mod migrate;
 mod not_found;
+mod pace;
 mod plans;
 mod pod_state;
 mod scale;

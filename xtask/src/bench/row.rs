@@ -93,6 +93,24 @@ impl Row {
         Ok(Row { unit, ours_max, peer_max, ratio, met: ratio >= target, ..row })
     }
 
+    /// A race in throughput, won with this much whatever the peer's.
+    pub(super) fn rate_at_least(
+        metric: &str,
+        unit: &'static str,
+        ours: &[f64],
+        peer_name: &str,
+        peer: &[f64],
+        mark: f64,
+    ) -> Result<Row> {
+        let row = Row::rate(metric, unit, ours, peer_name, peer, mark)?;
+        Ok(Row { met: row.ours >= mark, ..row })
+    }
+
+    /// The same with a peer whose numbers are published.
+    pub(super) fn beside_published(self) -> Row {
+        Row { ratio: f64::NAN, peer_source: PeerSource::Published, ..self }
+    }
+
     /// A measurement without a peer, won within this mark.
     pub(super) fn within(metric: &str, unit: &'static str, ours: &[f64], mark: f64) -> Result<Row> {
         let nobody = [f64::NAN];

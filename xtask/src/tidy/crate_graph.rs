@@ -112,6 +112,7 @@ const LAYERS: &[Layer] = &[
             "flexor",
             "flexor-data",
             "flexor-dialects",
+            "flexor-engine",
             "flexor-image",
             "flexor-model",
             "flexor-ps",

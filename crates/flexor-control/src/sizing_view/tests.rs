@@ -94,7 +94,7 @@ fn pods_that_name_no_resources_share_the_ceiling_and_are_limited_to_their_share(
     let sizing = view(&job, &status, &[]);
     let share = wire::Allotment { millicores: 300, bytes: 2 << 30 };
     assert_eq!((sizing.workers.unwrap().pod, sizing.servers.unwrap().pod), (Some(share), Some(share)));
-    assert_eq!(sizing.others, Some(share), "the chief");
+    assert_eq!(sizing.others, Some(wire::Allotment::default()), "the chief is sent with the workers");
     assert_eq!(sizing.ceiling, Some(wire::Bounds { millicores: Some(1500), bytes: Some(10 << 30) }));
     assert!(sizing.settled && sizing.servers_report);
     let pods = pods(&job, &status);

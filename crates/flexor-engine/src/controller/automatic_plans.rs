@@ -78,7 +78,9 @@ impl Reconciler<'_> {
         }
         let mut shrunk = Vec::new();
         for role in short {
-            let runs = self.pods.of_role(&role.name).filter(|pod| !pod.deleting && pod.phase == PodPhase::Running);
+            // A pod that has ended well has had its room.
+            let had_room = |pod: &&super::ObservedPod| !pod.deleting && pod.phase != PodPhase::Pending;
+            let runs = self.pods.of_role(&role.name).filter(had_room);
             let runs = u32::try_from(runs.count()).unwrap_or(u32::MAX);
             let least = role.size.allowed().min();
             if let Some(target) = self.status.targets.get_mut(&role.name) {

@@ -41,6 +41,14 @@ impl Reconciler<'_> {
         }
     }
 
+    /// A job that is over carries out no plan any more.
+    pub(super) fn end_open_plans(&mut self) {
+        let all = self.observed.plans;
+        for open in all.iter().filter(|plan| !plan.status.phase.is_over()) {
+            self.give_up(open, Cause::new(Reason::JobOver, format!("{}: the job is over", open.plan.name)));
+        }
+    }
+
     /// Why a plan is not carried out any further: a later plan or an edit of the job replaces it.
     fn superseded(&self, observed: &ObservedPlan, later: &[&ObservedPlan]) -> Option<Cause> {
         let name = &observed.plan.name;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::model::QueueingModel;
-use super::{Layout, Measurement, Sample};
+use super::{Allotment, Layout, Measurement, Sample};
 
 /// The same sizes with a throughput that differs by more have another load.
 const OTHER_LOAD: f64 = 0.15;
@@ -34,7 +34,8 @@ pub(super) struct Excess(Vec<(f64, f64)>);
 impl History {
     /// Takes a measurement. Returns whether the load is another one than before.
     pub(super) fn take(&mut self, measured: &Measurement, sample: &Sample) -> bool {
-        let server_cpu = sample.measured_servers().iter().map(|pod| pod.allotment.millicores).sum();
+        let servers = sample.measured_servers().iter().map(|pod| pod.allotment);
+        let server_cpu = servers.fold(Allotment::default(), Allotment::plus).millicores;
         let point = Point { layout: Layout::of(sample), server_cpu, rate: measured.rate, length: measured.length };
         let is_same = |known: &&Point| known.layout == point.layout && known.server_cpu == server_cpu;
         let Some(known) = self.0.iter().find(is_same).copied() else {

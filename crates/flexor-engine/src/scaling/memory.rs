@@ -14,6 +14,8 @@ const LONGEST: Duration = Duration::from_secs(30);
 const LATER: Duration = Duration::from_secs(600);
 /// This part of the limit counts as the limit: the rest is for what a pod needs at once.
 const FULL: f64 = 0.9;
+/// A report that is older says nothing of the present.
+const LATE: Duration = Duration::from_secs(5);
 /// More memory is at least this factor.
 const WORTH: f64 = 1.25;
 
@@ -53,15 +55,21 @@ struct Filling<'a> {
 }
 
 impl MemoryTrends {
-    /// Takes a sample. While partitions move, memory says nothing of what comes.
-    pub(super) fn take(&mut self, sample: &Sample) {
+    /// Takes a sample. While partitions move, memory says nothing of what comes. A report that cannot be true, or is late,
+    /// ends the trend of its pod.
+    pub(super) fn take(&mut self, sample: &Sample, now: Duration) {
         if !sample.steady {
             self.0.clear();
             return;
         }
         self.0.retain(|uid, _| sample.pods().any(|pod| pod.uid == *uid));
-        for (uid, load) in sample.pods().filter_map(|pod| Some((&pod.uid, pod.load?))) {
-            let trend = self.0.entry(uid.clone()).or_default();
+        for (pod, load) in sample.pods().filter_map(|pod| Some((pod, pod.load?))) {
+            let trend = self.0.entry(pod.uid.clone()).or_default();
+            let is_present = load.at <= now && now - load.at <= LATE;
+            if !is_present || !is_possible(load.bytes, pod.allotment.bytes) {
+                trend.clear();
+                continue;
+            }
             if trend.back().is_none_or(|(last, _)| *last < load.at) {
                 trend.push_back((load.at, load.bytes));
             }
@@ -196,6 +204,12 @@ fn add_server(sample: &Sample, filling: &[Filling<'_>]) -> Option<(Proposal, Lay
     let fits = sample.server_choices().contains(&to.servers) && sample.ceiling.fits(to.total(sample, None));
     let proposal = || Proposal::new(sample, to, None, Purpose::Memory, fullest.evidence());
     (suffices && fits).then(|| (proposal(), to))
+}
+
+/// Whether a pod can use so many bytes. Zero is what a program reports that cannot measure itself, and nothing grows far
+/// beyond its limit.
+fn is_possible(bytes: u64, limit: u64) -> bool {
+    bytes > 0 && (limit == 0 || bytes / 2 <= limit)
 }
 
 /// The least-squares slope in bytes per second.

@@ -137,7 +137,9 @@ impl fmt::Display for Evidence {
             Self::Throughput { measured, bottleneck } => {
                 let Measurement { rate, error, length, .. } = measured;
                 let (pace, percent, seconds) = (steps(*rate), 100.0 * error, length.as_secs_f64());
-                write!(f, "{bottleneck}; measured {pace} ± {percent:.0} % over {seconds:.0} s")
+                write!(f, "{bottleneck}; measured {pace} ± {percent:.0} % over {seconds:.0} s")?;
+                let is_blind = measured.server_cores.is_empty();
+                if is_blind { f.write_str("; the servers report no load, so only workers are sized") } else { Ok(()) }
             }
             Self::Memory { pod, bytes, limit, growth } => {
                 let (used, limit, growth) = (mebibytes(*bytes), mebibytes(*limit), growth / MEBIBYTE);

@@ -25,7 +25,7 @@ pub struct Sample {
     pub worker_pods: Vec<PodSample>,
     /// The parameter servers.
     pub server_pods: Servers,
-    /// What pods of all other roles request, masters excepted.
+    /// What pods of roles that neither train nor keep parameters request, masters excepted.
     pub others: Allotment,
     /// The cores, in thousandths, that all pods share where nothing limits a single pod. None: every pod is limited to
     /// its allotment.

@@ -13,6 +13,8 @@ mod random;
 mod run;
 mod shape;
 mod table;
+#[cfg(test)]
+mod tests;
 mod world;
 
 pub use dlrover::DlroverRules;

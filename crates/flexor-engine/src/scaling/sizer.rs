@@ -45,7 +45,7 @@ impl Sizer {
     /// Takes the sample of a second.
     pub fn handle(&mut self, sample: &Sample, now: Duration) -> Decision {
         let measured = self.window.take(sample, now);
-        self.memory.take(sample);
+        self.memory.take(sample, now);
         if let Some(measured) = &measured {
             if self.history.take(measured, sample) {
                 self.unseen = None;

@@ -73,10 +73,17 @@ impl Trial {
         match plan.state {
             PlanState::Open => Progress::Open,
             PlanState::Succeeded if !sample.steady => Progress::Open,
+            PlanState::Succeeded if self.is_held(sample) => Progress::Dropped,
             PlanState::Succeeded if Layout { hot: self.to.hot, ..Layout::of(sample) } == self.to => Progress::Done,
             PlanState::Succeeded => Progress::Dropped,
             ended @ (PlanState::NoRoom | PlanState::Failed) => Progress::Ended(ended),
         }
+    }
+
+    /// Whether a person has meanwhile set a role that the change is about.
+    fn is_held(&self, sample: &Sample) -> bool {
+        let roles = [&sample.workers, &sample.servers];
+        roles.into_iter().any(|role| self.proposal.roles.contains_key(&role.name) && !role.is_automatic())
     }
 
     /// The result, as soon as it is clear.

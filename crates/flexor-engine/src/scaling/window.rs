@@ -112,6 +112,10 @@ impl Window {
         }
         let spans = first.loads.iter().zip(&last.loads);
         let cores: Vec<f64> = spans.clone().map(|(a, b)| a.cores_until(b, length)).collect::<Option<_>>()?;
+        // Whoever reports has used some processor time: without any, the report is wrong.
+        if cores.iter().any(|used| *used <= 0.0) {
+            return None;
+        }
         let (workers, servers) = cores.split_at(sample.worker_pods.len());
         let longest_part = longest_part(spans.take(workers.len()));
         let (worker_cores, server_cores) = (workers.to_vec(), servers.to_vec());

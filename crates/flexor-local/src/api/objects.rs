@@ -35,7 +35,9 @@ pub(super) fn list(cluster: &Cluster, resource: Resource, namespace: &str) -> Ve
         Resource::PriorityClasses => {
             stored::objects(ObjectKind::PriorityClass, all).into_iter().chain(stored::built_in(since)).collect()
         }
-        Resource::Unspecified | Resource::PodMetrics | Resource::Notes | Resource::Cluster => Vec::new(),
+        Resource::Unspecified | Resource::PodMetrics | Resource::JobMetrics | Resource::Notes | Resource::Cluster => {
+            Vec::new()
+        }
     });
     let is_selected = |of: &Value| namespace.is_empty() || of.is_null() || of == namespace;
     objects.retain(|object| is_selected(&object.json["metadata"]["namespace"]));

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
-use super::{cluster_info, logs, notes, objects, resource_watch, usage};
+use super::{cluster_info, job_metrics, logs, notes, objects, resource_watch, usage};
 use crate::cluster::{ApiError, ApplyOutcome, Cluster, JobKey};
 use crate::objects::{Object, ObjectKind};
 
@@ -43,6 +43,7 @@ impl Local for Service {
         let selector = request.into_inner();
         let found = match selector.resource() {
             Resource::PodMetrics => usage::measure(&self.cluster, &selector.namespace).await,
+            Resource::JobMetrics => job_metrics::list(&self.cluster, &selector.namespace),
             Resource::Notes => notes::list(&self.cluster, &selector.namespace).await,
             Resource::Cluster => vec![cluster_info::object(&self.cluster)],
             Resource::Unspecified => return Err(unknown_resource(selector.resource)),
@@ -54,7 +55,8 @@ impl Local for Service {
 
     async fn watch(&self, request: Request<ResourceSelector>) -> Result<Response<Self::WatchStream>, Status> {
         let selector = request.into_inner();
-        if matches!(selector.resource(), Resource::PodMetrics | Resource::Notes | Resource::Cluster) {
+        let only_listed = [Resource::PodMetrics, Resource::JobMetrics, Resource::Notes, Resource::Cluster];
+        if only_listed.contains(&selector.resource()) {
             return Err(Status::invalid_argument("this resource can be listed, but not watched"));
         }
         if selector.resource() == Resource::Unspecified {
@@ -106,7 +108,12 @@ impl Local for Service {
             Resource::ConfigMaps => self.cluster.delete_object(ObjectKind::ConfigMap, &namespace, name),
             Resource::Secrets => self.cluster.delete_object(ObjectKind::Secret, &namespace, name),
             Resource::PriorityClasses => self.cluster.delete_object(ObjectKind::PriorityClass, &namespace, name),
-            Resource::Unspecified | Resource::Events | Resource::PodMetrics | Resource::Notes | Resource::Cluster => {
+            Resource::Unspecified
+            | Resource::Events
+            | Resource::PodMetrics
+            | Resource::JobMetrics
+            | Resource::Notes
+            | Resource::Cluster => {
                 return Err(Status::invalid_argument("jobs, plans, pods and what jobs refer to can be deleted"));
             }
         };

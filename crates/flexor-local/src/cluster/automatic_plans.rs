@@ -15,7 +15,7 @@ const KEPT: u32 = 10;
 
 impl Cluster {
     /// The cores and the room that all pods share.
-    pub(super) fn machines(&self) -> Machines {
+    pub(crate) fn machines(&self) -> Machines {
         let cpus = self.0.options.cpus;
         let here = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64) * 1000;
         Machines {

@@ -55,6 +55,9 @@ pub enum Verb {
     )]
     Kill(KillArgs),
     /// List the CPU and memory usage of pods: CPU time over one second, and resident memory
+    ///
+    /// Of a job it also shows the pace, what limits it, and what its pods may use.
+    #[command(after_help = "Examples:\n  flexor top\n  flexor top quickstart\n  flexor top quickstart -o json")]
     Top(TopArgs),
     /// Explain the state of a job and the sizes of its roles
     Why(WhyArgs),
@@ -267,9 +270,9 @@ pub struct KillArgs {
 /// Arguments of `flexor top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Kind; only pods have metrics
-    #[arg(value_name = "KIND", value_parser = ["pods", "pod", "po"], default_value = "pods", hide_possible_values = true)]
-    pub kind: String,
+    /// Job, optionally after its kind; without it, or with `pods`, the pods of all jobs
+    #[arg(num_args = 0..=2, value_name = "JOB")]
+    pub words: Vec<String>,
     /// Select objects by their labels
     #[arg(short = 'l', long, value_name = "LABELS", default_value = "")]
     pub selector: Selector,

@@ -17,6 +17,8 @@ use crate::output;
 const USUAL_ROLE: &str = "worker";
 /// The role of parameter servers.
 const SERVERS: &str = "ps";
+/// The roles that Flexor sizes by itself, in jobs that have both.
+const SIZED_ROLES: [&str; 2] = [SERVERS, USUAL_ROLE];
 // The dialects warn of more servers than partitions, with their own constant.
 const _: () = assert!(PARTITIONS as usize == flexor_ps::placement::PARTITIONS);
 
@@ -82,12 +84,11 @@ pub async fn run(client: &Client, args: &ScaleArgs) -> anyhow::Result<Exit> {
 /// Leaves the sizes of a job to automatic sizing again.
 async fn give_back(client: &Client, job: &Value) -> anyhow::Result<Exit> {
     let name = job["metadata"]["name"].as_str().unwrap_or_default();
-    let roles = job["spec"]["replicaSpecs"].as_object().into_iter().flatten();
-    let automatic = roles.filter(|(_, spec)| spec["autoScale"] != false);
-    let roles: serde_json::Map<String, Value> = automatic.map(|(role, _)| (role.clone(), json!({}))).collect();
-    if roles.is_empty() || job["spec"]["optimizeMode"] == "manual" {
+    let roles: serde_json::Map<String, Value> =
+        automatic_roles(job).into_iter().map(|role| (role.to_owned(), json!({}))).collect();
+    if roles.is_empty() {
         return refuse(format!(
-            "{name} is sized by hand alone: no role of it has autoScale, or its optimizeMode is manual"
+            "{name} is sized by hand alone: it has no parameter servers, no autoScale, or optimizeMode: manual"
         ));
     }
     let annotations = json!({ "flexor.dev/sizing": "automatic" });
@@ -95,6 +96,17 @@ async fn give_back(client: &Client, job: &Value) -> anyhow::Result<Exit> {
         plans::create_with(client, job, "give-back", json!({ "replicaResourceSpecs": roles }), annotations).await?;
     output::text(&format!("{} is sized automatically again, by {}\n", apply::full_name(job), apply::full_name(&plan)))?;
     Ok(Exit::Success)
+}
+
+/// The roles of a job whose size may be left to Flexor.
+pub fn automatic_roles(job: &Value) -> Vec<&'static str> {
+    let spec = &job["spec"];
+    let has_servers = SIZED_ROLES.iter().all(|role| spec["replicaSpecs"][*role].is_object());
+    let is_for_servers = matches!(spec["distributionStrategy"].as_str(), None | Some("ParameterServerStrategy"));
+    if spec["optimizeMode"] == "manual" || !has_servers || !is_for_servers {
+        return Vec::new();
+    }
+    SIZED_ROLES.into_iter().filter(|role| spec["replicaSpecs"][*role]["autoScale"] != false).collect()
 }
 
 /// The requested replicas by role.

@@ -1,17 +1,28 @@
-//! `flexor top`: lists the CPU and memory usage of pods.
+//! `flexor top`: lists the CPU and memory usage of pods; of a job, its pace too.
+
+mod job;
 
 use flexor_local::api::{Client, Resource};
 use flexor_model::Quantity;
 use serde_json::{Value, json};
 
 use super::args::TopArgs;
-use super::cells;
 use super::pod_state::list;
 use super::table::Table;
+use super::{cells, refuse};
 use crate::exit::Exit;
 use crate::output::{self, Format};
 
+/// Names that stand for all pods.
+const PODS: [&str; 3] = ["pods", "pod", "po"];
+
 pub async fn run(client: &Client, args: &TopArgs) -> anyhow::Result<Exit> {
+    match &args.words[..] {
+        [] => {}
+        [word] if PODS.contains(&word.as_str()) => {}
+        _ if args.namespaces.all_namespaces => return refuse("-A is for pods; name the namespace of the job with -n"),
+        _ => return job::run(client, args).await,
+    }
     let mut metrics = client.list(Resource::PodMetrics, args.namespaces.namespace()).await?;
     metrics.retain(|pod| args.selector.selects(pod));
     if args.output == Format::Json {

@@ -1,5 +1,7 @@
 //! `flexor why`: why a job is in its phase, why its roles have their target replicas, and the last decisions.
 
+mod sizing;
+
 use flexor_engine::controller::JobStatus;
 use flexor_local::api::{Client, Resource};
 use jiff::Timestamp;
@@ -11,7 +13,7 @@ use super::events::is_about_job;
 use super::kinds::ObjectKind;
 use super::pod_state::list;
 use super::table::Table;
-use super::{age, cells, fetch};
+use super::{age, cells, fetch, pace};
 use crate::exit::Exit;
 use crate::output::{self, on_one_line};
 
@@ -30,12 +32,15 @@ pub async fn run(client: &Client, args: &WhyArgs) -> anyhow::Result<Exit> {
     let open = plans.iter().filter(|plan| {
         plan["spec"]["ownerJob"] == *name && matches!(plan["status"]["phase"].as_str(), Some("Pending" | "Scaling"))
     });
+    let metrics = pace::of(client, namespace, name).await?;
     let now = Timestamp::now();
     let parts = [
-        format!("{}{}", headline(&kind, &job, now), halted(&job)),
+        format!("{}{}{}", headline(&kind, &job, now), halted(&job), sizing::pace(&metrics)),
         sizes(&job),
+        sizing::held_roles(&job, &events, now),
         titled("Slots", &indented(&slots(&job, now))),
         waiting(open),
+        sizing::automatic_plans(&job, &plans, now),
         troubles(&pods),
         decisions(&events, now),
     ];

@@ -135,3 +135,65 @@ fn a_measurement_of_long_ago_decides_nothing() {
     assert_eq!((world.plan("auto").0, replicas(&world)), (PlanPhase::Failed, 1));
     assert!(message(&world, "auto").contains("too long ago"));
 }
+
+#[test]
+fn a_job_that_ends_while_it_grows_ends_its_plan() {
+    let mut world = world();
+    world.starts = false;
+    propose(&mut world, "auto", 4);
+    world.settle();
+    assert_eq!(world.plan("auto").0, PlanPhase::Scaling);
+    // Its program gives up.
+    world.closed = Some(Cause::new(Reason::RestartsExhausted, "the program failed 4 times"));
+    world.exits("j-worker-0", 1);
+    world.pass(600);
+    assert_eq!(world.status.phase, Phase::Failed, "{:?}", world.status);
+    assert_eq!(world.plan("auto"), (PlanPhase::Failed, Some(Reason::JobOver)));
+    assert_eq!(world.running(), [] as [&str; 0], "pods that had not begun are gone");
+}
+
+#[test]
+fn workers_that_find_no_room_do_not_keep_a_job_from_its_end() {
+    let mut world = world();
+    world.starts = false;
+    propose(&mut world, "auto", 3);
+    world.settle();
+    for pod in ["j-worker-1", "j-worker-2"] {
+        world.pod(pod).pending = Some(Cause::new(Reason::Unschedulable, "it asks for 1 CPU, 0 are free"));
+    }
+    world.exits("j-worker-0", 0);
+    world.pass(100);
+    assert_eq!(world.plan("auto"), (PlanPhase::Failed, Some(Reason::Unschedulable)));
+    assert_eq!((replicas(&world), world.status.phase), (1, Phase::Succeeded), "{:?}", world.status);
+}
+
+#[test]
+fn a_controller_that_is_killed_while_a_plan_runs_carries_it_out_once() {
+    for steps in 0..20 {
+        let mut world = world();
+        world.killed_after = Some(steps);
+        propose(&mut world, "auto", 3);
+        world.settle();
+        world.killed_after = None;
+        assert_eq!((world.plan("auto").0, replicas(&world)), (PlanPhase::Succeeded, 3), "killed after {steps}");
+        assert_eq!(world.running().len(), 4, "{:?}", world.running());
+    }
+}
+
+#[test]
+fn a_ceiling_below_what_runs_lets_a_job_shrink() {
+    let mut world = world();
+    world.scale_workers("by-hand", 4);
+    world.settle();
+    world.plan_for("back", RoleChange { replicas: None, resources: Resources::default() });
+    world.plans.last_mut().unwrap().plan.gives_back = true;
+    world.job.ceiling = Resources::from_iter([("memory", "1Gi".parse().unwrap())]);
+    world.settle();
+    assert_eq!(replicas(&world), 4, "nothing shrinks because of the ceiling");
+    propose(&mut world, "fewer", 3);
+    world.settle();
+    assert_eq!((world.plan("fewer").0, replicas(&world)), (PlanPhase::Succeeded, 3));
+    propose(&mut world, "more", 4);
+    world.settle();
+    assert_eq!((world.plan("more").0, replicas(&world)), (PlanPhase::Failed, 3));
+}

@@ -78,6 +78,19 @@ fn top_shows_the_usage_of_pods() {
         let memory: u64 = row[2].strip_suffix("Mi").unwrap().parse().unwrap();
         assert!(row[1].ends_with('m') && memory > 0, "{message}");
     }
+    assert_eq!(laptop.says(&["top", "pods"]).lines().next(), message.lines().next());
+    let of_job = laptop.says(&["top", "elasticjob/torch-mnist"]);
+    assert!(of_job.contains("/torch-mnist: no training step has been counted\nits pods use "), "{of_job}");
+    assert!(of_job.contains("CPU, which all pods share") && of_job.contains("unlimited"), "{of_job}");
+    assert_eq!(
+        of_job.lines().filter(|line| line.contains("torch-mnist-") && line.contains('%')).count(),
+        3,
+        "{of_job}"
+    );
+    let of_job = laptop.json(&["top", "torch-mnist"]);
+    assert_eq!((&of_job["kind"], of_job["pods"].as_array().unwrap().len()), (&"JobMetrics".into(), 3));
+    assert!(of_job["pods"][0]["mayUseCPU"].is_string(), "{of_job}");
+    assert!(laptop.flexor(&["top", "nodes"]).code != 0, "there is no such job");
     let metrics = laptop.json(&["top", "-l", "replica-type=worker"]);
     assert!(metrics["items"].as_array().unwrap().len() <= 2);
     assert_eq!(metrics["items"][0]["kind"], "PodMetrics");

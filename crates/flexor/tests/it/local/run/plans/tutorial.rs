@@ -106,4 +106,17 @@ fn the_plans_of_the_tutorial_lead_to_its_listings_and_restart_no_other_pod() {
     let moved = before.remove(&format!("{AUTO}-edljob-ps-0")).zip(after.remove(&format!("{AUTO}-edljob-ps-2")));
     assert!(moved.is_some_and(|(old, new)| old != new), "{before:?} {after:?}");
     assert_eq!(before, after, "all other pods keep their processes");
+    let why = cluster.says(&["why", AUTO]);
+    for part in [
+        "Pace: ",
+        "Automatic plans:\n  deepctr-auto-scaling-auto-0 came ",
+        " more: ",
+        " steps/s expected; ",
+        "ps: set by the plan deepctr-manual-scaling-plan-2 ",
+        "; `flexor scale deepctr-auto-scaling --auto` gives it back",
+    ] {
+        assert!(why.contains(part), "{part} in {why}");
+    }
+    let top = cluster.says(&["top", AUTO]);
+    assert!(top.contains(" steps/s, ") && top.contains(" limit"), "{top}");
 }
