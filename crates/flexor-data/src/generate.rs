@@ -34,6 +34,8 @@ pub struct GenerationPlan {
     pub records: u64,
     /// Test records, in a file of their own.
     pub test_records: u64,
+    /// Records in each file of a folder, which `out` then names. Only for images as RecordIO.
+    pub records_per_file: Option<u64>,
     /// Whether existing files are kept or replaced.
     pub existing: Existing,
 }
@@ -48,7 +50,13 @@ pub enum GenerateError {
     /// The format cannot hold so many records.
     #[error("{records} records are more than an IDX file can hold; make RecordIO instead")]
     TooMany { records: u64 },
+    /// The files are all open until the last one is written.
+    #[error("{records} records make more than {MOST_FILES} files of {records_per_file}; put more records into a file")]
+    TooManyFiles { records: u64, records_per_file: u64 },
 }
+
+/// The most files of a folder.
+const MOST_FILES: u64 = 500;
 
 /// One file and the numbers of its records.
 struct GeneratedFile {

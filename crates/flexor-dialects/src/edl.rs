@@ -4,7 +4,9 @@
 //! 2017, when it was a third-party resource, and that of 2018.
 
 mod convert;
+mod entrypoint;
 mod environment;
+mod image;
 mod naming;
 mod status;
 mod training_job;

@@ -93,6 +93,14 @@ pub const MASTER: EnvVar = EnvVar {
     meaning: "`HOST:PORT` of the job's master, its gRPC services and its `/api`. Set by `flexor launch`, and in the pods of `flexor run`.",
 };
 
+/// How often a worker goes through its data.
+pub const EPOCHS: EnvVar = EnvVar {
+    name: "FLEXOR_EPOCHS",
+    read_by: "flexor worker",
+    default: "1",
+    meaning: "Number of epochs, as with `--epochs`. Set in the trainers of a `TrainingJob` with `passes`.",
+};
+
 /// The name of a worker's process.
 pub const WORKER: EnvVar = EnvVar {
     name: "FLEXOR_WORKER",
@@ -138,6 +146,7 @@ pub const ALL: &[EnvVar] = &[
     LOG,
     FAULTS,
     MASTER,
+    EPOCHS,
     WORKER,
     INCARNATION,
     WORLD_SOCKET,

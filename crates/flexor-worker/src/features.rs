@@ -9,6 +9,7 @@
 mod columns;
 mod digits;
 mod key;
+mod pickle;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -63,6 +64,9 @@ pub enum Problem {
     /// The record is no image.
     #[error("{0}; give images of 28 × 28 pixels, as IDX files or as tf.train.Example with `image` and `label`")]
     Image(String),
+    /// The record is a pickled object of Python.
+    #[error("it is {}", pickle::ADVICE)]
+    Pickle,
 }
 
 impl Features {
@@ -85,7 +89,10 @@ impl Features {
             Reader::Digits(digits) => digits.read(record, batch),
         };
         self.has_parsed |= read.is_ok();
-        read.map_err(|problem| BadRecord { record: number, problem })
+        read.map_err(|problem| BadRecord {
+            record: number,
+            problem: if pickle::is_pickle(record) { Problem::Pickle } else { problem },
+        })
     }
 
     /// Whether a record was parsed so far. Then the schema fits the data, and further errors are about single records.

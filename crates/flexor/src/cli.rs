@@ -14,9 +14,9 @@ use crate::predict;
 use crate::{
     completions, crd, data, env as environment,
     exit::{self, Exit},
-    launch, local, master, operator,
+    experiment, launch, local, master, operator,
     output::Format,
-    run, sidecar, sim, validate, verbs, version,
+    paddle, run, sidecar, sim, validate, verbs, version,
 };
 
 /// Elastic, fault-tolerant deep-learning training in one binary.
@@ -153,6 +153,20 @@ pub enum Command {
         after_help = "Examples:\n  flexor sim case1\n  flexor sim case2 --grace 30 --report case2\n  flexor sim tutorial -o json"
     )]
     Sim(sim::SimArgs),
+    /// Run the programs of EDL's autoscaling experiment on a cluster
+    #[command(subcommand)]
+    Experiment(experiment::ExperimentCommand),
+    /// Submit, list and delete PaddlePaddle's jobs on a Kubernetes cluster, with paddlecloud's command line
+    ///
+    /// Flags are Go's: -jobname mnist1, -jobname=mnist1, or the same with two dashes. The program may also be called by a
+    /// symbolic link named paddlecloud. The cluster is that of kubectl.
+    #[command(subcommand)]
+    Paddlecloud(paddle::PaddlecloudCommand),
+    /// Submit PaddlePaddle's jobs to a Kubernetes cluster, with paddlectl's command line
+    ///
+    /// As `flexor paddlecloud`; the symbolic link is named paddlectl.
+    #[command(subcommand)]
+    Paddlectl(paddle::PaddlectlCommand),
     /// Print a completion script for a shell
     #[command(after_help = "Example, for bash:\n  source <(flexor completions bash)")]
     Completions {
@@ -402,7 +416,7 @@ fn local(port: u16) -> SocketAddr {
 impl Cli {
     /// Parses the arguments of this process. Exits on wrong usage and after printing help.
     pub fn of_this_process() -> Self {
-        let words: Vec<OsString> = std::env::args_os().collect();
+        let words: Vec<OsString> = paddle::go_flags::spelled_out(std::env::args_os().collect(), command);
         // The launcher prints its own help.
         let cli = match &words[..] {
             [program, help, launch] if help == "help" && launch == "launch" => {
@@ -454,6 +468,9 @@ impl Command {
             Command::Launch { words } => launch::run(&words),
             Command::Sidecar(args) => sidecar::run(args),
             Command::Sim(args) => sim::run(&args),
+            Command::Experiment(command) => experiment::run(&command),
+            Command::Paddlecloud(command) => paddle::run_paddlecloud(&command),
+            Command::Paddlectl(command) => paddle::run_paddlectl(&command),
             Command::Env(EnvCommand::Torchrun(args)) => environment::torchrun(&args),
             Command::Completions { shell } => completions::run(shell),
             Command::Version { output } => version::run(output),

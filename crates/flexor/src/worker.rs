@@ -56,7 +56,7 @@ pub struct WorkerArgs {
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = delay)]
     pub batch_delay: Duration,
     /// Number of epochs
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", env = env::EPOCHS.name, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub epochs: u32,
     /// Skip and count rows whose gradients are not finite, instead of failing at their batch
     #[arg(long)]

@@ -5,9 +5,10 @@
 //! one hidden layer passes 0.97.
 
 mod canvas;
+mod folder;
 mod strokes;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::noise::Noise;
 use super::{GenerateError, GeneratedFile, GenerationPlan, Truth, TruthOfFile};
@@ -52,7 +53,7 @@ pub fn example<'a>(writer: &'a mut ExampleWriter, label: u8, pixels: &[u8]) -> &
 
 /// The data files of a plan.
 pub fn files(plan: &GenerationPlan, format: DigitsFormat) -> Vec<PathBuf> {
-    plan.parts().iter().flat_map(|part| file_names(&part.path, format)).collect()
+    plan.parts().iter().flat_map(|part| file_names(plan, part, format)).collect()
 }
 
 /// Writes images and their truth. `on_progress` receives the number of written records.
@@ -68,8 +69,9 @@ pub fn write(
 ) -> Result<Truth, GenerateError> {
     let mut outputs = Vec::new();
     let parts = plan.parts();
+    folder::check(plan, &parts)?;
     for part in &parts {
-        let names = file_names(&part.path, format);
+        let names = file_names(plan, part, format);
         outputs.push(names.iter().map(|name| plan.create(name)).collect::<Result<Vec<_>, _>>()?);
     }
     drop(plan.create(&plan.truth())?);
@@ -77,9 +79,10 @@ pub fn write(
     let mut files = Vec::new();
     for (part, outputs) in parts.iter().zip(outputs) {
         let failed = |source: WriteError| GenerateError::Write { path: part.path.clone(), source };
-        let names = outputs.iter().map(|output| output.path().file_name().unwrap_or_default().to_string_lossy());
-        files.extend(names.take(1).map(|name| TruthOfFile {
-            file: name.into_owned(),
+        let first = outputs.first().map_or(part.path.as_path(), Output::path);
+        let shown = if plan.records_per_file.is_some() { part.path.as_path() } else { first };
+        files.extend(shown.file_name().map(|name| TruthOfFile {
+            file: name.to_string_lossy().into_owned(),
             records: part.records,
             positives: None,
             best_auc: None,
@@ -91,23 +94,33 @@ pub fn write(
                 write_idx(seed, part, count, outputs, on_progress).map_err(|error| failed(error.into()))?
             }
             DigitsFormat::RecordIo(options) => {
-                write_examples(seed, part, outputs, options, on_progress).map_err(failed)?
+                let files = folder::split(part, plan.records_per_file);
+                write_examples(seed, files.zip(outputs), options, on_progress).map_err(failed)?
             }
         });
     }
     for output in whole {
         output.commit()?;
     }
-    let truth = Truth { generator: "digits".to_owned(), seed, best_auc: None, best_accuracy: Some(1.0), files };
+    folder::remove_older(plan, &parts)?;
+    let truth = Truth {
+        generator: "digits".to_owned(),
+        seed,
+        best_auc: None,
+        best_accuracy: Some(1.0),
+        records_per_file: plan.records_per_file,
+        files,
+    };
     truth.write(plan)?;
     Ok(truth)
 }
 
-fn file_names(path: &Path, format: DigitsFormat) -> Vec<PathBuf> {
+fn file_names(plan: &GenerationPlan, part: &GeneratedFile, format: DigitsFormat) -> Vec<PathBuf> {
+    let path = part.path.as_path();
     let pair = path.file_name().unwrap_or_default().to_string_lossy();
     match format {
         DigitsFormat::Idx => [IMAGES, Part::Labels].map(|part| path.with_file_name(part.file_name(&pair))).to_vec(),
-        DigitsFormat::RecordIo(_) => vec![path.to_owned()],
+        DigitsFormat::RecordIo(_) => folder::split(part, plan.records_per_file).map(|file| file.path).collect(),
     }
 }
 
@@ -133,16 +146,15 @@ fn write_idx(
 
 fn write_examples(
     seed: u64,
-    part: &GeneratedFile,
-    outputs: Vec<Output>,
+    files: impl Iterator<Item = (GeneratedFile, Output)>,
     options: WriterOptions,
     on_progress: &mut dyn FnMut(u64),
 ) -> Result<Vec<Output>, WriteError> {
     let mut whole = Vec::new();
-    for output in outputs {
+    for (file, output) in files {
         let mut writer = Writer::new(output, options);
         let mut examples = ExampleWriter::new();
-        for_each_record(seed, part, on_progress, |label, pixels| writer.write(example(&mut examples, label, pixels)))?;
+        for_each_record(seed, &file, on_progress, |label, pixels| writer.write(example(&mut examples, label, pixels)))?;
         whole.push(writer.finish()?.0);
     }
     Ok(whole)

@@ -80,7 +80,7 @@ pub fn write(
     }
     let best_auc = files.last().and_then(|file| file.best_auc);
     let (generator, seed) = (table.name().to_owned(), table.seed());
-    let truth = Truth { generator, seed, best_auc, best_accuracy: None, files };
+    let truth = Truth { generator, seed, best_auc, best_accuracy: None, records_per_file: None, files };
     truth.write(plan)?;
     Ok(truth)
 }

@@ -17,6 +17,9 @@ pub struct Truth {
     pub best_auc: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_accuracy: Option<f64>,
+    /// Where the data are folders of files: the records of each file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub records_per_file: Option<u64>,
     pub files: Vec<TruthOfFile>,
 }
 
@@ -49,8 +52,15 @@ impl Truth {
         ];
         let numbers = numbers.into_iter().filter(|(_, made, wanted)| made != wanted);
         let numbers = numbers.map(|(option, made, wanted)| format!("{option} {made}, not {wanted}"));
+        let per_file = (self.records_per_file != plan.records_per_file).then(|| {
+            let option = |per_file: Option<u64>| match per_file {
+                Some(records) => format!("--records-per-file {records}"),
+                None => "without --records-per-file".to_owned(),
+            };
+            format!("{}, not {}", option(self.records_per_file), option(plan.records_per_file))
+        });
         let kind = (self.generator != generator).then(|| format!("as {}, not {generator}", self.generator));
-        kind.into_iter().chain(numbers).collect()
+        kind.into_iter().chain(numbers).chain(per_file).collect()
     }
 
     /// Writes the truth beside the data.
@@ -73,7 +83,8 @@ mod tests {
     use crate::output::Existing;
 
     fn plan(folder: &Path, records: u64, test_records: u64) -> GenerationPlan {
-        GenerationPlan { out: folder.join("clicks.csv"), records, test_records, existing: Existing::Keep }
+        let out = folder.join("clicks.csv");
+        GenerationPlan { out, records, test_records, records_per_file: None, existing: Existing::Keep }
     }
 
     #[test]
@@ -90,6 +101,8 @@ mod tests {
             other,
             ["as clicks, not census", "--records 100, not 200", "--test-records 10, not 0", "--seed 1, not 7"]
         );
+        let in_folder = read.differences("clicks", 1, &GenerationPlan { records_per_file: Some(10), ..made.clone() });
+        assert_eq!(in_folder, ["without --records-per-file, not --records-per-file 10"]);
         std::fs::write(made.truth(), "{}").unwrap();
         assert_eq!(Truth::read(&made), None, "not a truth file");
     }

@@ -8,17 +8,20 @@ use flexor_model::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{NAME, TrainingJob, TrainingJobSpec, environment, naming, warnings};
+use super::{NAME, TrainingJob, TrainingJobSpec, entrypoint, environment, image, naming, warnings};
 use crate::{
     Finding, Reading, master,
     object_meta::{self, count},
-    pod_fields, resource_hints,
+    pod_fields, program, resource_hints,
     wire_resources::{ResourceList, ResourceRequirements},
 };
 
-const IMAGE: &str = "paddlepaddle/paddlecloud-job";
 /// Failures of the program that each node is forgiven.
 const RESTARTS: u32 = 3;
+/// The names of roles and of their containers.
+const TRAINER: &str = "trainer";
+const PSERVER: &str = "pserver";
+const MASTER: &str = "master";
 /// The resource name of accelerators until Kubernetes 1.10, and today's.
 pub(super) const ALPHA_GPU: &str = "alpha.kubernetes.io/nvidia-gpu";
 const GPU: &str = "nvidia.com/gpu";
@@ -27,19 +30,28 @@ const GPU: &str = "nvidia.com/gpu";
 pub fn to_job(job: &TrainingJob) -> Result<Reading<Job>, Finding> {
     let spec = &job.spec;
     let mut findings = warnings::of_job(spec);
-    let fault_tolerant = spec.fault_tolerant.unwrap_or(false);
-    let program = if fault_tolerant { &["start_new_trainer"][..] } else { &["start_trainer", "v2"] };
-    let trainer = template(spec, "trainer", spec.trainer.resources.as_ref(), program, &mut findings)?;
+    let trainer = template(spec, TRAINER, spec.trainer.resources.as_ref(), &mut findings)?;
     let env = environment::of(spec, trainer.main());
     let mut roles = vec![master_role(spec, env.clone(), &mut findings)?];
     if let Some(pserver) = &spec.pserver {
-        let program = if fault_tolerant { "start_new_pserver" } else { "start_pserver" };
-        let pod = template(spec, "pserver", pserver.resources.as_ref(), &[program], &mut findings)?;
+        let pod = template(spec, PSERVER, pserver.resources.as_ref(), &mut findings)?;
         // The planner never moves servers, so the upper bound has no effect.
         let size = RoleSize::fixed(count(Some(pserver.min_instance), 1, "spec.pserver.min-instance")?);
-        roles.push(role(spec, RoleKind::ParameterServer, size, pod, env.clone()));
+        let servers = role(spec, RoleKind::ParameterServer, size, pod, env.clone());
+        roles.push(if image::has_paddle_k8s(spec) {
+            servers
+        } else {
+            // Their clients learn their ports from the master.
+            Role { program: Program::FlexorPs, ports: Vec::new(), ..servers }
+        });
     }
-    roles.push(role(spec, RoleKind::Worker, trainer_size(spec)?, trainer, env));
+    let trainers = role(spec, RoleKind::Worker, trainer_size(spec)?, trainer, env);
+    let epochs = environment::epochs(spec);
+    roles.push(Role {
+        program: program::of(&trainers.template),
+        env: trainers.env.iter().cloned().chain(epochs).collect(),
+        ..trainers
+    });
     let subject = Job {
         name: object_meta::job_name(&job.metadata)?,
         namespace: object_meta::namespace(&job.metadata)?,
@@ -73,9 +85,9 @@ fn trainer_size(spec: &TrainingJobSpec) -> Result<RoleSize, Finding> {
 
 fn role(spec: &TrainingJobSpec, kind: RoleKind, size: RoleSize, template: PodTemplate, env: Vec<EnvRule>) -> Role {
     let (name, selector) = match kind {
-        RoleKind::ParameterServer => ("pserver", "paddle-job-pserver"),
-        RoleKind::Master => ("master", "paddle-job-master"),
-        RoleKind::Worker | RoleKind::Chief | RoleKind::Evaluator | RoleKind::Other => ("trainer", "paddle-job"),
+        RoleKind::ParameterServer => (PSERVER, "paddle-job-pserver"),
+        RoleKind::Master => (MASTER, "paddle-job-master"),
+        RoleKind::Worker | RoleKind::Chief | RoleKind::Evaluator | RoleKind::Other => (TRAINER, "paddle-job"),
     };
     Role {
         name: name.parse().expect("the three roles have good names"),
@@ -97,7 +109,7 @@ fn role(spec: &TrainingJobSpec, kind: RoleKind, size: RoleSize, template: PodTem
 /// Every job has a master. The original's ran an etcd beside it, which Flexor's does not need.
 fn master_role(spec: &TrainingJobSpec, env: Vec<EnvRule>, findings: &mut Vec<Finding>) -> Result<Role, Finding> {
     let resources = spec.master.as_ref().and_then(|master| master.resources.as_ref());
-    let pod = template(spec, "master", resources, &[], findings)?;
+    let pod = template(spec, MASTER, resources, findings)?;
     Ok(Role {
         program: Program::FlexorMaster,
         service: Some(naming::master_service()),
@@ -106,12 +118,11 @@ fn master_role(spec: &TrainingJobSpec, env: Vec<EnvRule>, findings: &mut Vec<Fin
     })
 }
 
-/// The template of a role: the job's image and volumes with the role's resources and program.
+/// The template of a role: the job's image and volumes with the role's resources and command.
 fn template(
     spec: &TrainingJobSpec,
     name: &str,
     resources: Option<&ResourceRequirements>,
-    program: &[&str],
     findings: &mut Vec<Finding>,
 ) -> Result<PodTemplate, Finding> {
     let resources = resources.cloned().unwrap_or_default();
@@ -120,12 +131,18 @@ fn template(
     let mut asked = resources.rest;
     asked.insert("limits".to_owned(), todays_gpu(resources.limits).into());
     asked.insert("requests".to_owned(), todays_gpu(resources.requests).into());
-    let mut container = json!({"name": name, "image": spec.image.as_deref().unwrap_or(IMAGE), "resources": asked});
-    if !program.is_empty() {
-        container["command"] = ["paddle_k8s"].into_iter().chain(program.iter().copied()).collect();
+    let mut container = json!({"name": name, "image": image::of(spec), "resources": asked});
+    let command = command(spec, name);
+    if !command.is_empty() {
+        container["command"] = command.into();
     }
-    if name == "trainer" {
-        container["imagePullPolicy"] = "Always".into();
+    if name == TRAINER {
+        // Any other image may have been brought to the nodes without a registry.
+        container["imagePullPolicy"] = if image::has_paddle_k8s(spec) { "Always" } else { "IfNotPresent" }.into();
+        let workspace = spec.trainer.workspace.as_deref().filter(|workspace| !workspace.is_empty());
+        if let Some(workspace) = workspace.filter(|_| !image::has_paddle_k8s(spec)) {
+            container["workingDir"] = workspace.into();
+        }
     }
     set(&mut container, "volumeMounts", spec.volume_mounts.as_ref());
     let mut pod = json!({ "containers": [container] });
@@ -137,9 +154,26 @@ fn template(
     let json = json!({ "spec": pod });
     let noticed = pod_fields::look_at(&json, "pod").map_err(|finding| about_job(finding, spec, name))?;
     // Volumes and secrets are the same for all pods, so findings about them are reported once.
-    let own = |finding: &Finding| name == "trainer" || finding.field.contains(".resources");
+    let own = |finding: &Finding| name == TRAINER || finding.field.contains(".resources");
     findings.extend(noticed.into_iter().filter(own).map(|finding| about_job(finding, spec, name)));
     PodTemplate::new(json, name).map_err(|error| Finding::new(Reason::UnreadablePod, "spec", error.to_string()))
+}
+
+/// What the template of a role runs. Masters are always Flexor's, and so are the servers of an image without `paddle_k8s`:
+/// the renderer writes their commands.
+fn command(spec: &TrainingJobSpec, name: &str) -> Vec<String> {
+    let fault_tolerant = spec.fault_tolerant.unwrap_or(false);
+    let words: &[&str] = match (name, image::has_paddle_k8s(spec), fault_tolerant) {
+        (TRAINER, false, _) => {
+            return entrypoint::command(spec.trainer.entrypoint.as_deref().unwrap_or_default());
+        }
+        (TRAINER, true, true) => &["paddle_k8s", "start_new_trainer"],
+        (TRAINER, true, false) => &["paddle_k8s", "start_trainer", "v2"],
+        (PSERVER, true, true) => &["paddle_k8s", "start_new_pserver"],
+        (PSERVER, true, false) => &["paddle_k8s", "start_pserver"],
+        _ => &[],
+    };
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// Moves a finding about a pod to the field of the job that the pod was made from.

@@ -1,8 +1,8 @@
 //! The variables that programs written for PaddlePaddle EDL read.
 
-use flexor_model::{EnvRule, MainContainer, Quantity};
+use flexor_model::{EnvRule, MainContainer, Quantity, env};
 
-use super::{TrainingJobSpec, naming};
+use super::{TrainingJobSpec, image, naming};
 
 /// The variables of all pods. `trainer` is the trainers' main container.
 pub(super) fn of(spec: &TrainingJobSpec, trainer: MainContainer<'_>) -> Vec<EnvRule> {
@@ -21,10 +21,20 @@ pub(super) fn of(spec: &TrainingJobSpec, trainer: MainContainer<'_>) -> Vec<EnvR
         EnvRule::literal("PADDLE_INIT_PORTS_NUM", spec.ports_num.unwrap_or(1)),
         EnvRule::literal("PADDLE_INIT_PORTS_NUM_FOR_SPARSE", spec.ports_num_for_sparse.unwrap_or(1)),
         EnvRule::literal("PADDLE_INIT_NUM_GRADIENT_SERVERS", spec.trainer.min_instance),
-        EnvRule::literal("PADDLE_INIT_NUM_PASSES", spec.passes.or(spec.trainer.passes).unwrap_or(1)),
+        EnvRule::literal("PADDLE_INIT_NUM_PASSES", passes(spec).unwrap_or(1)),
         EnvRule::literal("PADDLE_INIT_USE_GPU", i32::from(gpus > 0)),
         EnvRule::literal("LD_LIBRARY_PATH", "/usr/local/cuda/lib64"),
         EnvRule::pod_field("NAMESPACE", "metadata.namespace"),
         EnvRule::pod_field("POD_IP", "status.podIP"),
     ]
+}
+
+/// What trainers that are `flexor worker` take for `--epochs`, where the job says it.
+pub(super) fn epochs(spec: &TrainingJobSpec) -> Option<EnvRule> {
+    let passes = passes(spec).filter(|_| !image::has_paddle_k8s(spec));
+    passes.map(|passes| EnvRule::literal(env::EPOCHS.name, passes))
+}
+
+fn passes(spec: &TrainingJobSpec) -> Option<i32> {
+    spec.passes.or(spec.trainer.passes)
 }

@@ -12,7 +12,7 @@ fn rows() -> Vec<(String, String)> {
     let cells = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | ["));
     let row = |(path, rest): (&str, &str)| {
         let target = rest.split_once("](../../")?.1.split_once(')')?.0;
-        let is_file = path.ends_with(".yaml") && !path.contains(' ');
+        let is_file = [".yaml", ".py"].iter().any(|ending| path.ends_with(ending)) && !path.contains(' ');
         is_file.then(|| (path.to_owned(), target.to_owned()))
     };
     cells.filter_map(row).collect()
@@ -22,11 +22,20 @@ fn rows() -> Vec<(String, String)> {
 fn every_file_of_a_tutorial_exists_under_its_own_path() {
     let rows = rows();
     assert!(rows.len() > 10, "{rows:?}");
+    assert!(rows.iter().filter(|(path, _)| path.ends_with(".py")).count() >= 2, "{rows:?}");
     for (path, target) in rows {
         let system = Path::new(&target).components().nth(1).unwrap();
         let file = root().join("tutorials").join(system).join(&path);
         let found = fs::canonicalize(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         assert_eq!(found, fs::canonicalize(root().join(&target)).unwrap(), "{path}");
+    }
+}
+
+/// The folders that the commands of a tutorial enter, and the packages that they name.
+#[test]
+fn the_folders_of_the_experiment_exist() {
+    for folder in ["doc/autoscale/experiment/python", "demo/recognize_digits"] {
+        assert!(root().join("tutorials/edl").join(folder).is_dir(), "{folder}");
     }
 }
 

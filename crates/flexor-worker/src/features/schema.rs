@@ -8,6 +8,7 @@ use flexor_data::{Dataset, Format, example};
 use thiserror::Error;
 
 use super::columns::Columns;
+use super::pickle;
 use crate::ReadError;
 use crate::description::{Description, DescriptionError, whole};
 
@@ -49,6 +50,9 @@ pub enum SchemaError {
          13 numbers and 26 categories in this order; or census, or digits"
     )]
     Unknown(String),
+    /// The records are pickled objects of Python.
+    #[error("the records of {0} are {advice}", advice = pickle::ADVICE)]
+    Pickles(String),
     /// The header has the columns in another order.
     #[error(
         "{data} has column {column} at position {found}, and schema {schema} has it at position {wanted}; put the columns in order"
@@ -105,6 +109,9 @@ impl Schema {
             (None, Format::Idx) => Some(Self::Digits),
             (None, Format::RecordIo) => {
                 let first = dataset.first().map_err(ReadError::from)?;
+                if first.as_deref().is_some_and(pickle::is_pickle) {
+                    return Err(SchemaError::Pickles(data.to_owned()).into());
+                }
                 first.and_then(|record| Self::of_example(&record))
             }
         };

@@ -6,7 +6,7 @@ use flexor_data::generate::clicks::Clicks;
 use flexor_data::generate::digits::{self, DigitsFormat};
 use flexor_data::generate::{self, TableFormat};
 use flexor_data::output::Existing;
-use flexor_data::recordio::{Compressor, WriterOptions};
+use flexor_data::recordio::{Compressor, Writer, WriterOptions};
 use flexor_data::{Dataset, Options};
 
 use super::*;
@@ -113,6 +113,29 @@ fn a_record_that_is_no_digit_is_refused_with_advice() {
     assert!(error(&[0xFF; 12]).starts_with("record 3: not a tf.train.Example"));
 }
 
+/// `pickle.dumps(([0.5], 7), protocol)` for the protocols 0, 2 and 4.
+const PICKLES: [&[u8]; 3] = [
+    b"((lp0\nF0.5\naI7\ntp1\n.",
+    b"\x80\x02]q\x00G?\xe0\x00\x00\x00\x00\x00\x00aK\x07\x86q\x01.",
+    b"\x80\x04\x95\x13\x00\x00\x00\x00\x00\x00\x00]\x94G?\xe0\x00\x00\x00\x00\x00\x00aK\x07\x86\x94.",
+];
+
+#[test]
+fn a_pickle_is_named_in_one_line() {
+    let error = "record 3: it is a Python pickle, as PaddlePaddle's datasets have them, which only Python can read; write \
+                 tf.train.Example instead: flexor data convert makes it of IDX files and of tables with a header";
+    for pickle in PICKLES {
+        assert_eq!(read_digit(pickle).unwrap_err().to_string(), error);
+    }
+    let of_pickles = seen_in(None, |plan, options| {
+        let mut writer = Writer::new(std::fs::File::create(&plan.out).unwrap(), options);
+        writer.write(PICKLES[1]).unwrap();
+        writer.finish().unwrap();
+    });
+    let error = of_pickles.unwrap_err();
+    assert!(error.contains("the records of made.recordio are a Python pickle") && !error.contains('\n'), "{error}");
+}
+
 #[test]
 fn a_schema_is_detected_from_columns() {
     let of = |columns: &str| Schema::of_columns(&columns.split(',').map(str::to_owned).collect::<Vec<_>>());
@@ -184,7 +207,13 @@ fn the_columns_of_a_census_have_to_be_those_of_a_census() {
 fn seen_in(flaw: Option<usize>, make: impl FnOnce(&generate::GenerationPlan, WriterOptions)) -> Result<Schema, String> {
     let folder = tempfile::tempdir().unwrap();
     let out: PathBuf = folder.path().join("made.recordio");
-    let plan = generate::GenerationPlan { out: out.clone(), records: 20, test_records: 0, existing: Existing::Keep };
+    let plan = generate::GenerationPlan {
+        out: out.clone(),
+        records: 20,
+        test_records: 0,
+        records_per_file: None,
+        existing: Existing::Keep,
+    };
     make(&plan, WriterOptions { compressor: Compressor::None, chunk_limit: 1 << 20 });
     if let Some(at) = flaw {
         let mut bytes = std::fs::read(&out).unwrap();

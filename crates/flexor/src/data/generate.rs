@@ -30,7 +30,7 @@ pub enum GenCommand {
     /// NAME-images-idx3-ubyte and NAME-labels-idx1-ubyte; as RecordIO each record is a tf.train.Example as in ElasticDL's
     /// MNIST.
     #[command(
-        after_help = "Examples:\n  flexor data gen digits --out digits --records 60000 --test-records 10000\n  flexor data gen digits --out digits.recordio --records 60000"
+        after_help = "Examples:\n  flexor data gen digits --out digits --records 60000 --test-records 10000\n  flexor data gen digits --out digits.recordio --records 60000\n  flexor data gen digits --out mnist --records 60000 --records-per-file 4096"
     )]
     Digits(DigitsArgs),
     /// Generate a table of people with the columns of the UCI census data: do they earn more than 50,000?
@@ -57,9 +57,12 @@ pub struct TableArgs {
 pub struct DigitsArgs {
     #[command(flatten)]
     pub size: SizeArgs,
-    /// Format to write [default: recordio if --out ends in .recordio, else idx]
+    /// Format to write [default: recordio if --out ends in .recordio or with --records-per-file, else idx]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Option<DigitsFormatArg>,
+    /// Write a folder of RecordIO files with N records each, named data-00000 and so on; --out names the folder
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub records_per_file: Option<u64>,
     #[command(flatten)]
     pub record_io: RecordIoArgs,
 }
@@ -113,9 +116,13 @@ pub(super) fn run(command: &GenCommand) -> anyhow::Result<Exit> {
     let (kind, size, files) = match command {
         GenCommand::Clicks(args) => ("clicks", &args.size, args.size.plan().files()),
         GenCommand::Census(args) => ("census", &args.size, args.size.plan().files()),
-        GenCommand::Digits(args) => ("digits", &args.size, digits::files(&args.size.plan(), args.format())),
+        GenCommand::Digits(args) => ("digits", &args.size, digits::files(&args.plan(), args.format()?)),
     };
-    let requested = RequestedDataset { kind, size, files };
+    let plan = match command {
+        GenCommand::Clicks(args) | GenCommand::Census(args) => args.size.plan(),
+        GenCommand::Digits(args) => args.plan(),
+    };
+    let requested = RequestedDataset { kind, size, plan, files };
     if size.if_missing && requested.exists()? {
         output::note(&format!("{} exists already", super::shown(&size.out)));
         return Ok(Exit::Success);
@@ -123,14 +130,16 @@ pub(super) fn run(command: &GenCommand) -> anyhow::Result<Exit> {
     let generated = match command {
         GenCommand::Clicks(args) => table(&clicks::Clicks::new(args.size.seed), args)?,
         GenCommand::Census(args) => table(&census::Census::new(args.size.seed), args)?,
-        GenCommand::Digits(args) => images(args),
+        GenCommand::Digits(args) => images(args)?,
     };
     if let (Err(GenerateError::Output(OutputError::Exists(_))), true) = (&generated, size.if_missing) {
         requested.await_other_writer()?;
         return Ok(Exit::Success);
     }
     let truth = generated.map_err(|error| match error {
-        GenerateError::Output(OutputError::Exists(_)) | GenerateError::TooMany { .. } => Refused(error.into()).into(),
+        GenerateError::Output(OutputError::Exists(_))
+        | GenerateError::TooMany { .. }
+        | GenerateError::TooManyFiles { .. } => Refused(error.into()).into(),
         GenerateError::Output(OutputError::Io { .. }) | GenerateError::Write { .. } => anyhow::Error::new(error),
     })?;
     match size.output {
@@ -155,26 +164,42 @@ fn table(table: &dyn Table, args: &TableArgs) -> anyhow::Result<Result<Truth, Ge
     Ok(generate::write_table(table, &args.size.plan(), format, &mut |done| progress.update(done)))
 }
 
-fn images(args: &DigitsArgs) -> Result<Truth, GenerateError> {
+fn images(args: &DigitsArgs) -> anyhow::Result<Result<Truth, GenerateError>> {
+    let format = args.format()?;
     let mut progress = args.size.progress();
-    digits::write(args.size.seed, &args.size.plan(), args.format(), &mut |done| progress.update(done))
+    Ok(digits::write(args.size.seed, &args.plan(), format, &mut |done| progress.update(done)))
 }
 
 impl DigitsArgs {
-    fn format(&self) -> digits::DigitsFormat {
-        let is_record_io = has_extension(&self.size.out, "recordio");
+    fn format(&self) -> anyhow::Result<digits::DigitsFormat> {
+        let is_folder = self.records_per_file.is_some();
+        let is_record_io = is_folder || has_extension(&self.size.out, "recordio");
         match self.format {
-            Some(DigitsFormatArg::Recordio) => digits::DigitsFormat::RecordIo(self.record_io.options()),
-            None if is_record_io => digits::DigitsFormat::RecordIo(self.record_io.options()),
-            Some(DigitsFormatArg::Idx) | None => digits::DigitsFormat::Idx,
+            Some(DigitsFormatArg::Idx) if is_folder => {
+                let why = "--records-per-file makes RecordIO; leave out --format idx";
+                Err(Refused(anyhow::anyhow!(why)).into())
+            }
+            Some(DigitsFormatArg::Recordio) => Ok(digits::DigitsFormat::RecordIo(self.record_io.options())),
+            None if is_record_io => Ok(digits::DigitsFormat::RecordIo(self.record_io.options())),
+            Some(DigitsFormatArg::Idx) | None => Ok(digits::DigitsFormat::Idx),
         }
+    }
+
+    fn plan(&self) -> GenerationPlan {
+        GenerationPlan { records_per_file: self.records_per_file, ..self.size.plan() }
     }
 }
 
 impl SizeArgs {
     fn plan(&self) -> GenerationPlan {
         let Self { out, records, test_records, force, .. } = self;
-        GenerationPlan { out: out.clone(), records: *records, test_records: *test_records, existing: force.existing() }
+        GenerationPlan {
+            out: out.clone(),
+            records: *records,
+            test_records: *test_records,
+            records_per_file: None,
+            existing: force.existing(),
+        }
     }
 
     fn progress(&self) -> RecordProgress {

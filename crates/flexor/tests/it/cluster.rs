@@ -8,4 +8,5 @@ mod manifests;
 mod mutations;
 mod operator;
 mod overlays;
+mod paddle;
 mod verdicts;

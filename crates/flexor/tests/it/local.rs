@@ -15,6 +15,7 @@ mod help;
 mod json;
 pub mod launch;
 mod manifests;
+mod paddle;
 mod ps_elasticdl;
 pub mod run;
 mod sidecar;

@@ -13,7 +13,7 @@ use super::{Batch, Inputs, learn};
 use crate::features::{Features, Schema};
 
 fn plan(out: PathBuf, records: u64, test_records: u64) -> GenerationPlan {
-    GenerationPlan { out, records, test_records, existing: Existing::Keep }
+    GenerationPlan { out, records, test_records, records_per_file: None, existing: Existing::Keep }
 }
 
 /// All records of a file, in batches.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use flexor_data::generate::Truth;
+use flexor_data::generate::{GenerationPlan, Truth};
 
 use super::SizeArgs;
 use crate::data::{Refused, shown};
@@ -18,6 +18,7 @@ pub(super) struct RequestedDataset<'a> {
     /// `clicks`, `census` or `digits`.
     pub(super) kind: &'static str,
     pub(super) size: &'a SizeArgs,
+    pub(super) plan: GenerationPlan,
     /// The data files, without the truth file.
     pub(super) files: Vec<PathBuf>,
 }
@@ -25,16 +26,16 @@ pub(super) struct RequestedDataset<'a> {
 impl RequestedDataset<'_> {
     /// Whether the dataset exists with its truth file. An error if it was generated with other options.
     pub(super) fn exists(&self) -> anyhow::Result<bool> {
-        let plan = self.size.plan();
+        let plan = &self.plan;
         if !plan.truth().exists() {
             return Ok(false);
         }
         let (out, truth_file) = (shown(&self.size.out), shown(&plan.truth()));
-        let Some(truth) = Truth::read(&plan) else {
+        let Some(truth) = Truth::read(plan) else {
             output::note(&format!("warning: {truth_file} cannot be read: the options of {out} are unknown"));
             return self.check_files().map(|()| true);
         };
-        let differences = truth.differences(self.kind, self.size.seed, &plan);
+        let differences = truth.differences(self.kind, self.size.seed, plan);
         if !differences.is_empty() {
             return refuse(format!(
                 "{out} exists, but was generated with other options: {}; give those options, name another file, or \
@@ -48,7 +49,7 @@ impl RequestedDataset<'_> {
     /// Waits for another writer to finish a dataset that exists in part. Accepts the files as they are if their truth
     /// file does not appear in time.
     pub(super) fn await_other_writer(&self) -> anyhow::Result<()> {
-        let (out, truth) = (shown(&self.size.out), shown(&self.size.plan().truth()));
+        let (out, truth) = (shown(&self.size.out), shown(&self.plan.truth()));
         let timeout = OTHER_WRITER_TIMEOUT.as_secs();
         output::note(&format!("{out} exists, {truth} does not: waiting up to {timeout} s for another writer"));
         let deadline = Instant::now() + OTHER_WRITER_TIMEOUT;

@@ -4,6 +4,7 @@
 //! The test covers only rows marked as true today.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
 use flexor_testbed::{Cluster, ClusterConfig, NodeGroup, cluster_or_skip};
@@ -14,6 +15,7 @@ use super::{
     operator::{Operator, turn},
 };
 use crate::listings::{Row, Section, expanded, sections, stands_for};
+use crate::program::bin;
 
 /// The tables, with the rows of them that are true today.
 fn todays() -> Vec<Section> {
@@ -106,8 +108,8 @@ impl Row {
             apply_text(cluster, THREE_WORKERS);
         }
         let (looks, acts) = self.commands.split_last().unwrap();
-        acts.iter().for_each(|act| drop(self.kubectl(cluster, act)));
-        let mut printed = self.kubectl(cluster, looks);
+        acts.iter().for_each(|act| drop(self.command(cluster, act)));
+        let mut printed = self.command(cluster, looks);
         if self.passing {
             return;
         }
@@ -117,8 +119,12 @@ impl Row {
             let waited = began.elapsed();
             assert!(!is_answer && waited < DEADLINE, "{}: {printed} was printed, not {:#?}", self.step, self.lists);
             std::thread::sleep(LOOK_EVERY);
-            printed = self.kubectl(cluster, looks);
+            printed = self.command(cluster, looks);
         }
+    }
+
+    fn command(&self, cluster: &Cluster, command: &str) -> String {
+        if command.starts_with("paddlecloud ") { paddlecloud(cluster, command) } else { self.kubectl(cluster, command) }
     }
 
     fn kubectl(&self, cluster: &Cluster, command: &str) -> String {
@@ -182,6 +188,17 @@ impl Group {
     fn matches(&self, line: &str) -> bool {
         self.any_of.iter().any(|entry| matches(entry, line))
     }
+}
+
+/// Runs a line of the experiment's page in the folder of its demos.
+fn paddlecloud(cluster: &Cluster, line: &str) -> String {
+    let programs = tempfile::tempdir().unwrap();
+    symlink(bin(), programs.path().join("paddlecloud")).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut shell = cluster.command_in("sh");
+    shell.args(["-c", line]).current_dir(in_repository("tutorials/edl/demo"));
+    shell.env("PATH", format!("{}:{path}", programs.path().display()));
+    succeed(&mut shell)
 }
 
 /// Whether an entry matches a line; one that ends with `*` matches every name that begins like it.

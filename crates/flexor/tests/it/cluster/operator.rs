@@ -11,3 +11,4 @@ mod rights;
 mod strangers;
 
 pub use guard::{Operator, turn};
+pub use jobs::get;

@@ -158,3 +158,29 @@ fn images_are_also_made_once() {
     let again = folder.data(&words);
     assert_eq!((again.code, again.stderr.trim()), (0, "d exists already"));
 }
+
+#[test]
+fn images_are_made_as_a_folder_of_files() {
+    let folder = Folder::new();
+    let words =
+        ["gen", "digits", "--out", "mnist", "--records", "25", "--test-records", "5", "--records-per-file", "10"];
+    let printed = folder.done(&words);
+    assert!(printed.starts_with("mnist: 25 records\nmnist-test: 5 records\n"), "{printed}");
+    let files: Vec<String> = ["mnist", "mnist-test"]
+        .iter()
+        .flat_map(|name| std::fs::read_dir(folder.path(name)).unwrap())
+        .map(|entry| entry.unwrap().path().strip_prefix(folder.path("")).unwrap().to_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(files.len(), 4, "{files:?}");
+    assert_eq!(folder.json(&["inspect", "-o", "json", "mnist"])["records"], 25);
+    let again = folder.data(&[&words[..], &["--if-missing"]].concat());
+    assert_eq!((again.code, again.stderr.trim()), (0, "mnist exists already"));
+    let other =
+        folder.data(&["gen", "digits", "--out", "mnist", "--records", "25", "--test-records", "5", "--if-missing"]);
+    assert!(other.code == 1 && other.stderr.contains("--records-per-file 10, not without"), "{}", other.stderr);
+    let idx = folder.data(&["gen", "digits", "--out", "d", "--records-per-file", "10", "--format", "idx"]);
+    assert_eq!(
+        (idx.code, idx.stderr.as_str()),
+        (1, "error: --records-per-file makes RecordIO; leave out --format idx\n")
+    );
+}

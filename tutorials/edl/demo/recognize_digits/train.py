@@ -1,0 +1,1 @@
+../../../../examples/edl/recognize_digits/train.py

@@ -1,0 +1,1 @@
+../../../../../../examples/edl/main.py
