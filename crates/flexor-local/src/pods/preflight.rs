@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use flexor_model::{Job, MOST_REPLICAS, Program, Role};
+use flexor_model::{Job, MOST_REPLICAS, Role};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -16,13 +16,6 @@ use super::volumes::{self, VolumeError};
 pub enum PreflightError {
     #[error("role {role}: {replicas} replicas are more than the {MOST_REPLICAS} that a role can have")]
     TooMany { role: String, replicas: u32 },
-    /// The laptop cluster does not run jobs of this kind.
-    #[error("{what} cannot be run yet; {instead}")]
-    NotServed {
-        what: String,
-        /// What it does run.
-        instead: &'static str,
-    },
     /// On Kubernetes the image would say what to run.
     #[error(
         "role {role}: container {container} has no command; images are not looked at here, so write what it runs, such \
@@ -42,10 +35,6 @@ pub fn of_machine(job: &Job, working_dir: &Path) -> Vec<PreflightError> {
 
 /// What the job's manifest has in the way.
 pub fn of_manifest(job: &Job) -> Vec<PreflightError> {
-    let unserved = not_served(job);
-    if !unserved.is_empty() {
-        return unserved;
-    }
     job.roles.iter().flat_map(of_role).collect()
 }
 
@@ -76,13 +65,6 @@ pub fn remarks(job: &Job) -> Vec<String> {
     remarks.sort();
     remarks.dedup();
     remarks
-}
-
-fn not_served(job: &Job) -> Vec<PreflightError> {
-    const INSTEAD: &str = "jobs of DLRover, of TorchElastic and of EDL can";
-    let serves = |role: &&Role| role.program == Program::FlexorPs && role.has_rendered_command();
-    let what = job.roles.iter().find(serves).map(|role| format!("role {}: a parameter server of ElasticDL", role.name));
-    what.map(|what| PreflightError::NotServed { what, instead: INSTEAD }).into_iter().collect()
 }
 
 fn of_role(role: &Role) -> Vec<PreflightError> {

@@ -57,7 +57,7 @@ pub fn held_roles(job: &Value, events: &[Value], now: Timestamp) -> String {
         let who = match &target.set_by {
             SetBy::Edit => "an edit of the job".to_owned(),
             SetBy::Plan(plan) => format!("the plan {plan}"),
-            SetBy::Spec | SetBy::Auto(_) => continue,
+            SetBy::Spec | SetBy::Auto(_) | SetBy::Planner => continue,
         };
         let is_it = |event: &&Value| {
             event["reason"] == target.cause.reason.as_str() && event["message"] == *target.cause.message
@@ -71,7 +71,7 @@ pub fn held_roles(job: &Value, events: &[Value], now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use flexor_engine::Cause;
     use flexor_engine::controller::Target;
@@ -121,6 +121,8 @@ mod tests {
             set_by,
             generation: 1,
             spec_replicas: 1,
+            vacant: BTreeSet::new(),
+            promised: BTreeMap::new(),
             cause: Cause::new(Reason::SizeFromPlan, "2 replicas of ps, as the plan two says"),
         };
         let targets = [("ps", SetBy::Plan("two".to_owned())), ("worker", SetBy::Auto("deep-auto-0".to_owned()))];
