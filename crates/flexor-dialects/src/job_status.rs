@@ -184,6 +184,11 @@ pub(crate) fn stored_status(_: &mut SchemaGenerator) -> Schema {
             "givenUpAt": time(),
             "shortSince": time(),
             "targets": {"type": "object", "additionalProperties": open()},
+            "sizeChanges": {
+                "description": "The last changes of targets by the cluster's planner.",
+                "type": "array",
+                "items": open()
+            },
             "roles": {
                 "description": "The replica slots of each role.",
                 "type": "object",

@@ -9,18 +9,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use flexor_control::{Executor, may_be_planned, planned_job};
+use flexor_control::Executor;
 use flexor_dialects::{PlanStatusInput, PodCounts, StatusInput};
-use flexor_engine::Cause;
 use flexor_engine::controller::{
-    self, Action, DesiredPod, DesiredService, Event, ExecutorState, JobStatus, ObservedJob, ObservedPlan, ObservedPod,
+    Action, DesiredPod, DesiredService, Event, ExecutorState, JobStatus, ObservedJob, ObservedPlan, ObservedPod,
     PlanPhase, PlanStatus, PodPhase, RefusedCreate,
 };
 use flexor_engine::render::{
     self, FlexorProgram, ID_LABEL, JOB_UID_LABEL, Owner, RANK_LABEL, ROLE_LABEL, RenderContext, ServiceAddresses,
     TokenPlace,
 };
-use flexor_model::{DnsLabel, Job, JobUid, NodeId, Program, Rank, Reason, Resources, Role, RoleName, UnixTime};
+use flexor_model::{DnsLabel, Job, JobUid, Program, Reason, RoleName, UnixTime};
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use kube::api::{DeleteParams, DynamicObject, PostParams, Preconditions};
 use kube::core::PartialObjectMeta;
@@ -36,8 +35,8 @@ use crate::job_tokens::JobTokens;
 use crate::master_link::{self, SharedReports};
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
-use crate::owned_objects::{JobRef, OwnedObjects};
-use crate::planning::Planning;
+use crate::owned_objects::OwnedObjects;
+use crate::planning::{self, Planning};
 use crate::recorder::Recorder;
 use crate::slim_pod::SlimPod;
 use crate::{claim, refusal, status_patch};
@@ -139,13 +138,7 @@ impl Executor for JobExecutor<'_> {
         memory.catch_up_with_plans(&versions);
         let plans = self.observed_plans(&memory);
         let reports = master_link::lock(self.reports);
-        let is_planned = may_be_planned(&self.job, &memory.status);
-        let assignment = is_planned.then(|| self.shared.planning.assignment(&self.uid.to_string())).flatten();
-        let planning = match &assignment {
-            Some(assignment) => controller::Planning::Assigned(assignment),
-            None if is_planned => controller::Planning::Undecided,
-            None => controller::Planning::Unplanned,
-        };
+        let assignment = self.shared.planning.assignment(&self.uid.to_string());
         Some(view(&ObservedJob {
             job: &self.job,
             generation: self.generation,
@@ -158,7 +151,7 @@ impl Executor for JobExecutor<'_> {
             plans: &plans,
             released: &reports.released,
             closed: reports.closed.as_ref(),
-            planning,
+            planning: planning::decider(&self.job, &memory.status, assignment.as_ref()),
             executor: &ExecutorState { largest_node: self.shared.nodes.largest(), ..memory.executor.clone() },
         }))
     }
@@ -310,37 +303,6 @@ impl JobExecutor<'_> {
         pods.iter().filter_map(|pod| self.shared.nodes.overdue_at(pod)).filter(|at| *at > now()).min()
     }
 
-    /// Tells the planner what the job is like, if it sizes it.
-    pub(crate) fn register(&self, created_at: UnixTime) {
-        let (uid, status) = (self.uid.to_string(), self.memory().status.clone());
-        if !may_be_planned(&self.job, &status) {
-            return self.shared.planning.remove(&uid);
-        }
-        let reference = JobRef::from(&self.events.subject);
-        let key = self.shared.planning.key(&uid, &reference);
-        let largest = self.shared.nodes.largest();
-        let render = |role: &Role| {
-            let resources = controller::planned_resources(&self.job, &status, role, &Resources::default(), &largest);
-            let desired = DesiredPod {
-                name: role.name.to_string(),
-                role: role.name.clone(),
-                id: NodeId(0),
-                rank: Rank(0),
-                relaunches: 0,
-                labels: BTreeMap::new(),
-                replicas: BTreeMap::new(),
-                resources,
-                is_limited: false,
-                memory: None,
-                place: None,
-                cause: Cause::new(Reason::PodWanted, ""),
-            };
-            self.with_context(|context| render::pod(context, role, &desired))
-        };
-        let planned = planned_job(&key, &self.job, &status, (created_at, 0), render);
-        self.shared.planning.register(&uid, reference, planned);
-    }
-
     fn observed_services(&self) -> Services {
         let services = self.shared.services.of_job(self.namespace.as_str(), &self.uid.to_string());
         Services { cached: services.iter().map(|service| service.name_any()).collect() }
@@ -357,7 +319,7 @@ impl JobExecutor<'_> {
     }
 
     /// Has `view` render with what depends on this cluster.
-    fn with_context<T>(&self, view: impl FnOnce(&RenderContext<'_>) -> T) -> T {
+    pub(crate) fn with_context<T>(&self, view: impl FnOnce(&RenderContext<'_>) -> T) -> T {
         let uid = self.uid.to_string();
         view(&RenderContext {
             job: &self.job,

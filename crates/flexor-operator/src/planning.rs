@@ -8,8 +8,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use flexor_control::{ClusterPlanner, PlannedJob};
-use flexor_engine::controller::JobAssignment;
+use flexor_control::{ClusterPlanner, PlannedJob, may_be_planned, planned_job};
+use flexor_engine::Cause;
+use flexor_engine::controller::{self, DesiredPod, JobAssignment, JobStatus, planned_resources};
+use flexor_engine::render;
+use flexor_model::{Job, NodeId, Rank, Reason, Resources, Role, UnixTime};
 use flexor_sched::JobKey;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -19,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::cluster_pods::{self, ClusterPods};
-use crate::executor::{Shared, now};
+use crate::executor::{JobExecutor, Shared, now};
 use crate::owned_objects::JobRef;
 use crate::watches::Queues;
 
@@ -119,6 +122,52 @@ impl Planning {
     }
 }
 
+/// Who decides about the replicas of a job.
+pub(crate) fn decider<'a>(
+    job: &Job,
+    status: &JobStatus,
+    assignment: Option<&'a Arc<JobAssignment>>,
+) -> controller::Planning<'a> {
+    match assignment {
+        _ if !may_be_planned(job, status) => controller::Planning::Unplanned,
+        Some(assignment) => controller::Planning::Assigned(assignment),
+        None => controller::Planning::Undecided,
+    }
+}
+
+impl JobExecutor<'_> {
+    /// Tells the planner what the job is like, if it sizes it.
+    pub(crate) fn register(&self, created_at: UnixTime) {
+        let (uid, status) = (self.uid.to_string(), self.memory().status.clone());
+        if !may_be_planned(&self.job, &status) {
+            return self.shared.planning.remove(&uid);
+        }
+        let reference = JobRef::from(&self.events.subject);
+        let key = self.shared.planning.key(&uid, &reference);
+        let largest = self.shared.nodes.largest();
+        let render = |role: &Role| {
+            let resources = planned_resources(&self.job, &status, role, &Resources::default(), &largest);
+            let desired = DesiredPod {
+                name: role.name.to_string(),
+                role: role.name.clone(),
+                id: NodeId(0),
+                rank: Rank(0),
+                relaunches: 0,
+                labels: BTreeMap::new(),
+                replicas: BTreeMap::new(),
+                resources,
+                is_limited: false,
+                memory: None,
+                place: None,
+                cause: Cause::new(Reason::PodWanted, ""),
+            };
+            self.with_context(|context| render::pod(context, role, &desired))
+        };
+        let planned = planned_job(&key, &self.job, &status, (created_at, 0), render);
+        self.shared.planning.register(&uid, reference, planned);
+    }
+}
+
 /// Plans whenever something changes, from the first job that is to be planned.
 pub(crate) async fn run(shared: Arc<Shared>, queues: Queues, stores: Vec<Store<DynamicObject>>) -> &'static str {
     let planning = &shared.planning;
@@ -157,12 +206,7 @@ pub(crate) async fn run(shared: Arc<Shared>, queues: Queues, stores: Vec<Store<D
 }
 
 /// Plans once. Returns when to plan again if nothing changes.
-fn plan(
-    planner: &mut ClusterPlanner,
-    shared: &Shared,
-    queues: &Queues,
-    pods: &ClusterPods,
-) -> Option<flexor_model::UnixTime> {
+fn plan(planner: &mut ClusterPlanner, shared: &Shared, queues: &Queues, pods: &ClusterPods) -> Option<UnixTime> {
     let (jobs, known): (Vec<PlannedJob>, HashMap<String, (String, JobKey)>) = {
         let jobs = shared.planning.lock();
         let of = |(uid, known): (&String, &Registered)| {

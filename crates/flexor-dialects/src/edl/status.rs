@@ -30,7 +30,7 @@ pub fn status(input: &StatusInput<'_>) -> TrainingJobStatus {
         scale_status: None,
         trainers: int(trainers.map_or(0, |counts| counts.active)),
         replica_statuses: Some(input.counts().map(|(role, counts)| replica(role.as_str(), counts)).collect()),
-        scale_records: Some(input.status.size_changes.iter().filter_map(|change| record(input, change)).collect()),
+        scale_records: Some(records(input)).filter(|records| !records.is_empty()),
         observed_generation: input.observed_generation(),
         conditions: Some(conditions(input)),
         targets: Some(input.targets()),
@@ -43,7 +43,11 @@ pub fn conditions(input: &StatusInput<'_>) -> Vec<JobCondition> {
     input.phase_conditions(true, "TrainingJob", "TrainingJob")
 }
 
-/// A change of the number of trainers.
+/// The last changes of the number of trainers.
+fn records(input: &StatusInput<'_>) -> Vec<ScaleRecord> {
+    input.status.size_changes.iter().filter_map(|change| record(input, change)).collect()
+}
+
 fn record(input: &StatusInput<'_>, change: &SizeChange) -> Option<ScaleRecord> {
     input.job.role(RoleKind::Worker).filter(|role| role.name == change.role)?;
     let additional = i64::from(change.to) - i64::from(change.from);

@@ -32,6 +32,8 @@ fn listings() -> Vec<Listing> {
 
 /// The numbers of an entry such as `NAME-{0..2}`, and what stands before them.
 fn numbered(entry: &str) -> (String, Vec<u32>) {
+    // `80 of NAME`, `NAME STATUS`
+    let entry = entry.split_once(" of ").map_or(entry, |(_, pattern)| pattern);
     let name = entry.split(' ').next().unwrap_or_default();
     if let Some((stem, range)) = name.strip_suffix('}').and_then(|name| name.split_once('{')) {
         let (first, last) = range.split_once("..").unwrap_or((range, range));

@@ -172,7 +172,7 @@ mod tests {
     fn the_pages_submission_is_a_job_of_353_cores() {
         let job =
             job("--jobname=mnist1 --cpu=8 --gpu=0 --memory=8Gi --parallelism=40 --pscpu=4 --pservers=8 --psmemory=1Gi");
-        assert_eq!((job.name.as_str(), job.sizing), ("mnist1", Sizing::Manual));
+        assert_eq!((job.name.as_str(), job.sizing), ("mnist1", Sizing::Cluster));
         let cores: Vec<(u32, i128)> = job
             .roles
             .iter()

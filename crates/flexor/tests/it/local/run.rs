@@ -28,6 +28,7 @@ mod rendered_pods;
 mod report;
 mod resume;
 mod servers;
+mod sharing;
 mod surprises;
 mod synchronous;
 mod terminal;
