@@ -56,8 +56,8 @@ impl MeasuredRun {
     /// The batches that are done at a time.
     fn steps_at(&self, at: f64) -> Option<(f64, f64)> {
         let samples = self.report["jobs"][0]["training"].as_array().into_iter().flatten();
-        let counted = samples.filter_map(|sample| Some((sample["at"].as_f64()?, sample["step"].as_f64()?)));
-        counted.filter(|(when, _)| *when <= at).next_back()
+        let mut counted = samples.filter_map(|sample| Some((sample["at"].as_f64()?, sample["step"].as_f64()?)));
+        counted.rfind(|(when, _)| *when <= at)
     }
 
     /// The mean of the batches per second in a span of time.
