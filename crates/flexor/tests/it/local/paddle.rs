@@ -60,7 +60,7 @@ fn the_pages_submission_is_printed_as_manifests_that_are_accepted() {
     let judged = run_with_input(&["validate", "--strict", "-"], ran.stdout.as_bytes());
     assert_eq!(judged.code, 0, "{}{}", judged.stdout, judged.stderr);
     assert!(
-        judged.stdout.contains("TrainingJob mnist1 (edl): parameter-server job, sized by the user"),
+        judged.stdout.contains("TrainingJob mnist1 (edl): parameter-server job, sized by the cluster planner"),
         "{}",
         judged.stdout
     );
