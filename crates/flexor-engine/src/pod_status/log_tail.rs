@@ -8,7 +8,7 @@ const RUN_ENDED: &str = "torch.distributed.elastic.rendezvous.api.RendezvousClos
 /// Where the process has left no error.
 const NOT_LEFT: &str = "<N/A>";
 const ADVICE: &str = "a process of torchrun failed; its traceback is in the pod's log, and stands here if its main \
-                      function has torch's @record";
+                      function has torch's @record and the pod template names its runAsUser";
 
 /// What the end of a log says of the failure. A message of one line is the program's own.
 pub(super) fn cause(message: &str) -> &str {

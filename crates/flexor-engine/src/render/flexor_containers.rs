@@ -19,6 +19,8 @@ const SIDECAR_RESOURCES: (Amounts, Amounts) = (("100m", "64Mi"), ("100m", "64Mi"
 const HTTP_PORT: &str = "http";
 /// How long a parameter server that is removed may take to hand over what it keeps.
 const DRAIN_SECONDS: u32 = 300;
+/// The user of Flexor's image.
+const FLEXOR_USER: u64 = 65532;
 /// Where a kubelet reads a container's termination message.
 const TERMINATION_LOG: &str = "/dev/termination-log";
 
@@ -137,6 +139,15 @@ fn nodes(job: &Job) -> (u32, u32) {
     })
 }
 
+/// The user of a sidecar, where the template names the program's: what torchrun's processes leave is readable for their
+/// own user only. A sidecar never runs as root.
+fn sidecar_user(role: &Role) -> Option<u64> {
+    let pod = &role.template.json()["spec"];
+    let main = &pod["containers"][role.template.main_index()];
+    let named = [main, pod].into_iter().find_map(|of| of["securityContext"]["runAsUser"].as_u64())?;
+    Some(if named == 0 { FLEXOR_USER } else { named })
+}
+
 /// The sidecar. It restarts in place, runs beside all containers, and ends after them.
 pub(super) fn sidecar(context: &RenderContext<'_>, role: &Role, desired: &DesiredPod) -> Value {
     let upstream = environment::master(context).unwrap_or_default();
@@ -144,6 +155,9 @@ pub(super) fn sidecar(context: &RenderContext<'_>, role: &Role, desired: &Desire
     let mut command = [context.flexor.path(), "sidecar", "--upstream", &upstream].map(str::to_owned).to_vec();
     if let FlexorProgram::Image(image) = context.flexor {
         run_image(&mut container, image, SIDECAR_RESOURCES);
+        if let Some(user) = sidecar_user(role) {
+            container["securityContext"]["runAsUser"] = user.into();
+        }
         let error_file = volumes::error_file(role.template.main().name());
         command.extend([
             "--error-file".to_owned(),

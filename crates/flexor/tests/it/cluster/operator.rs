@@ -8,6 +8,7 @@ mod hardships;
 mod jobs;
 mod policies;
 mod rights;
+mod sharing;
 mod strangers;
 
 pub use guard::{Operator, turn};

@@ -162,7 +162,9 @@ fn programs_that_fail(space: &Space<'_>) {
             &format!("torchrun, --nproc-per-node=1, /program/{name}.py"),
             ", volumeMounts: [{name: program, mountPath: /program}]",
         );
-        let pod = format!("{{containers: [{crash}], volumes: [{{name: program, configMap: {{name: program}}}}]}}");
+        let pod = format!(
+            "{{securityContext: {{runAsUser: 1000}}, containers: [{crash}], volumes: [{{name: program, configMap: {{name: program}}}}]}}"
+        );
         space.apply(&job(name, 1, "restartCount: 0", &pod));
     }
     let words = "python3, -c, 'x = bytearray(400 << 20); import time; time.sleep(3600)'";
