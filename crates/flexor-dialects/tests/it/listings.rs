@@ -39,6 +39,9 @@ fn numbered(entry: &str) -> (String, Vec<u32>) {
         let (first, last) = range.split_once("..").unwrap_or((range, range));
         return (stem.to_owned(), (first.parse().unwrap()..=last.parse().unwrap()).collect());
     }
+    if let Some(stem) = name.strip_suffix('*') {
+        return (stem.to_owned(), Vec::new());
+    }
     match name.rsplit_once('-') {
         Some((stem, id)) if id.parse::<u32>().is_ok() => (format!("{stem}-"), vec![id.parse().unwrap()]),
         _ => (name.to_owned(), Vec::new()),
