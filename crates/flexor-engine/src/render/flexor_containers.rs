@@ -48,6 +48,10 @@ pub(super) fn master(context: &RenderContext<'_>, role: &Role, template: &Value)
 
 /// What only pods on a cluster have, by what they run.
 pub(super) fn prepare_pod(role: &Role, spec: &mut Value) {
+    if spec["hostNetwork"] == true {
+        // With its node's resolver it would not find the master's service.
+        set_default(spec, "dnsPolicy", json!("ClusterFirstWithHostNet"));
+    }
     match role.program {
         // Nothing of Flexor's in a job's pods asks the API server for anything.
         Program::FlexorMaster => set_default(spec, "automountServiceAccountToken", json!(false)),
