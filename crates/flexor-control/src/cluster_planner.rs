@@ -17,7 +17,8 @@ use flexor_engine::Cause;
 use flexor_engine::controller::{JobAssignment, Place, RoleAssignment};
 use flexor_model::{Rank, Reason, Resources, RoleName, UnixTime};
 use flexor_sched::{
-    ClusterPlan, JobKey, Location, Node, NodeName, PlanInput, Pod, PodSlot, Promise, RoleDecision, SizedJob, SwapBudget,
+    ClusterPlan, JobKey, Location, Node, NodeName, PlanInput, Pod, PodSlot, Promise, RoleDecision, SizedJob, SizedRole,
+    SwapBudget,
 };
 
 pub use job::{PlannedJob, may_be_planned, planned_job};
@@ -74,6 +75,32 @@ struct Pause {
     times: u32,
 }
 
+/// The roles of all jobs: there may be thousands of jobs, and every pod asks for its own.
+struct Roles<'a>(HashMap<(&'a JobKey, &'a RoleName), &'a SizedRole>);
+
+impl<'a> Roles<'a> {
+    fn of(jobs: &'a [PlannedJob]) -> Self {
+        let of = |job: &'a PlannedJob| {
+            let key = &job.sized.key;
+            job.sized.roles.iter().map(move |role| ((key, &role.name), role))
+        };
+        Self(jobs.iter().flat_map(of).collect())
+    }
+
+    fn get(&self, job: &JobKey, role: &RoleName) -> Option<&'a SizedRole> {
+        self.0.get(&(job, role)).copied()
+    }
+
+    fn min(&self, job: &JobKey, role: &RoleName) -> u32 {
+        self.get(job, role).map_or(0, |role| role.min)
+    }
+
+    fn is_surplus(&self, pod: &Pod) -> bool {
+        let role = pod.owner.as_ref().and_then(|owner| Some((self.get(&owner.job, &owner.role)?, owner.rank)));
+        role.is_some_and(|(role, rank)| rank.0 >= role.min)
+    }
+}
+
 impl ClusterPlanner {
     /// What was assigned to a job last.
     pub fn assignment(&self, job: &JobKey) -> Option<Arc<JobAssignment>> {
@@ -88,11 +115,12 @@ impl ClusterPlanner {
         jobs: &[PlannedJob],
         now: UnixTime,
     ) -> (Vec<JobKey>, Option<UnixTime>) {
+        let roles = Roles::of(jobs);
         self.forget(pods, jobs);
-        self.note_replacements(pods, jobs, now);
+        self.note_replacements(pods, &roles, now);
         let sized: Vec<SizedJob> = jobs.iter().map(|job| self.sized(job, now)).collect();
-        let of_planner = self.pods(pods, &sized, now);
-        self.accrue(&of_planner, &sized, now);
+        let of_planner = self.pods(pods, &roles, now);
+        self.accrue(&of_planner, &roles, now);
         let available = self.budget.available();
         let decided = flexor_sched::plan(&PlanInput {
             nodes,
@@ -102,7 +130,7 @@ impl ClusterPlanner {
             swaps: available,
         });
         self.carry_out(&decided, pods, now);
-        let changed = self.assign(&decided, pods, jobs);
+        let changed = self.assign(&decided, pods, jobs, &roles);
         let may_settle = decided.swaps > 0 || available == 0;
         (changed, self.next_at(pods, &sized, may_settle, now))
     }
@@ -126,15 +154,10 @@ impl ClusterPlanner {
     }
 
     /// The replacement of a pod whose program has ended keeps its slot and its node.
-    fn note_replacements(&mut self, pods: &[ClusterPod], jobs: &[PlannedJob], now: UnixTime) {
-        let finished = |slot: &Slot| {
-            let job = jobs.iter().find(|job| job.sized.key == slot.0);
-            let role = job.and_then(|job| job.sized.roles.iter().find(|role| role.name == slot.1));
-            role.is_none_or(|role| role.finished.contains(&slot.2))
-        };
+    fn note_replacements(&mut self, pods: &[ClusterPod], roles: &Roles<'_>, now: UnixTime) {
         for pod in pods.iter().filter(|pod| pod.ended && !pod.terminating && !self.ending.contains(&pod.uid)) {
             let Some((slot, node)) = slot_of(pod).zip(pod.location.node()) else { continue };
-            if !finished(&slot) {
+            if roles.get(&slot.0, &slot.1).is_some_and(|role| !role.finished.contains(&slot.2)) {
                 self.asked.entry(slot).or_insert_with(|| Asked { node: node.clone(), since: now });
             }
         }
@@ -153,7 +176,7 @@ impl ClusterPlanner {
     }
 
     /// All pods that hold room, with those that are asked for.
-    fn pods(&self, pods: &[ClusterPod], jobs: &[SizedJob], now: UnixTime) -> Vec<Pod> {
+    fn pods(&self, pods: &[ClusterPod], roles: &Roles<'_>, now: UnixTime) -> Vec<Pod> {
         let is_overdue = |since: UnixTime| now >= since + START_WITHIN;
         let observed = pods.iter().filter(|pod| !pod.ended).map(|pod| Pod {
             requests: pod.requests.clone(),
@@ -162,13 +185,9 @@ impl ClusterPlanner {
             overdue: pod.waits_since.is_some_and(is_overdue),
             owner: pod.owner.clone(),
         });
-        let needs: HashMap<(&JobKey, &RoleName), &Resources> = jobs
-            .iter()
-            .flat_map(|job| job.roles.iter().map(move |role| ((&job.key, &role.name), &role.pod.requests)))
-            .collect();
         let asked = self.asked.iter().filter_map(|((job, role, rank), asked)| {
             Some(Pod {
-                requests: (*needs.get(&(job, role))?).clone(),
+                requests: roles.get(job, role)?.pod.requests.clone(),
                 location: Location::Assigned(asked.node.clone()),
                 terminating: false,
                 overdue: is_overdue(asked.since),
@@ -178,10 +197,10 @@ impl ClusterPlanner {
         observed.chain(asked).collect()
     }
 
-    fn accrue(&mut self, pods: &[Pod], jobs: &[SizedJob], now: UnixTime) {
+    fn accrue(&mut self, pods: &[Pod], roles: &Roles<'_>, now: UnixTime) {
         let elapsed = self.planned_at.map_or(Duration::ZERO, |before| now.saturating_sub(before));
         self.planned_at = Some(now);
-        let surplus = pods.iter().filter(|pod| !pod.terminating && is_surplus(pod, jobs)).count();
+        let surplus = pods.iter().filter(|pod| !pod.terminating && roles.is_surplus(pod)).count();
         self.budget.accrue(u32::try_from(surplus).unwrap_or(u32::MAX), elapsed);
     }
 
@@ -215,7 +234,13 @@ impl ClusterPlanner {
     }
 
     /// Makes the assignments anew. Returns the jobs whose assignment has changed.
-    fn assign(&mut self, plan: &ClusterPlan, pods: &[ClusterPod], jobs: &[PlannedJob]) -> Vec<JobKey> {
+    fn assign(
+        &mut self,
+        plan: &ClusterPlan,
+        pods: &[ClusterPod],
+        jobs: &[PlannedJob],
+        roles: &Roles<'_>,
+    ) -> Vec<JobKey> {
         let mut live: HashMap<Slot, &ClusterPod> = HashMap::new();
         let mut moved: HashMap<(JobKey, RoleName), BTreeMap<Rank, String>> = HashMap::new();
         for pod in pods.iter().filter(|pod| !pod.terminating && !pod.ended) {
@@ -231,7 +256,7 @@ impl ClusterPlanner {
             assigned.entry((job, role)).or_default().ranks.insert(rank);
         }
         for ((job, role, rank), asked) in &self.asked {
-            let min = min_of(jobs, job, role);
+            let min = roles.min(job, role);
             let of_role = assigned.entry((job.clone(), role.clone())).or_default();
             of_role.ranks.insert(*rank);
             of_role.places.insert(*rank, Place { node: asked.node.to_string(), is_base: rank.0 < min });
@@ -244,7 +269,7 @@ impl ClusterPlanner {
         for job in jobs {
             let key = &job.sized.key;
             let before = self.assignments.get(key);
-            let mut assignment = JobAssignment { held: held(plan, key, jobs), roles: BTreeMap::new() };
+            let mut assignment = JobAssignment { held: held(plan, key, roles), roles: BTreeMap::new() };
             for role in &job.sized.roles {
                 let mut of_role = assigned.remove(&(key.clone(), role.name.clone())).unwrap_or_default();
                 of_role.ranks.extend(&role.finished);
@@ -280,24 +305,12 @@ fn slot_of(pod: &ClusterPod) -> Option<Slot> {
     pod.owner.as_ref().map(|owner| (owner.job.clone(), owner.role.clone(), owner.rank))
 }
 
-fn is_surplus(pod: &Pod, jobs: &[SizedJob]) -> bool {
-    let Some(owner) = &pod.owner else { return false };
-    let job = jobs.iter().find(|job| job.key == owner.job);
-    let role = job.and_then(|job| job.roles.iter().find(|role| role.name == owner.role));
-    role.is_some_and(|role| owner.rank.0 >= role.min)
-}
-
-fn min_of(jobs: &[PlannedJob], job: &JobKey, role: &RoleName) -> u32 {
-    let job = jobs.iter().find(|known| known.sized.key == *job);
-    job.and_then(|job| job.sized.roles.iter().find(|known| known.name == *role)).map_or(0, |role| role.min)
-}
-
 /// Why pods are missing that the job cannot do without.
-fn held(plan: &ClusterPlan, job: &JobKey, jobs: &[PlannedJob]) -> Option<Cause> {
+fn held(plan: &ClusterPlan, job: &JobKey, roles: &Roles<'_>) -> Option<Cause> {
     if let Some(shortage) = plan.shortage(job) {
         return Some(Cause::new(Reason::JobHeld, format!("{job} {shortage}")));
     }
-    let is_base = |promise: &&Promise| promise.rank.0 < min_of(jobs, job, &promise.role);
+    let is_base = |promise: &&Promise| promise.rank.0 < roles.min(job, &promise.role);
     let waiting = plan.promises_of(job).filter(is_base).count();
     let message = format!("{job} has room for {waiting} of its pods as soon as others that are ending there are gone");
     (waiting > 0).then(|| Cause::new(Reason::JobHeld, message))

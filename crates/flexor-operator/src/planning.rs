@@ -39,13 +39,18 @@ pub(crate) struct Planning {
     pub(crate) changed: Arc<Notify>,
 }
 
-#[derive(Default)]
 struct Jobs {
     /// By uid.
     planned: BTreeMap<String, Registered>,
     assignments: HashMap<String, Arc<JobAssignment>>,
-    /// The uids of jobs that were reconciled.
-    seen: HashSet<String>,
+    /// The uids of jobs that were reconciled before the first plan.
+    seen: Option<HashSet<String>>,
+}
+
+impl Default for Jobs {
+    fn default() -> Self {
+        Self { planned: BTreeMap::new(), assignments: HashMap::new(), seen: Some(HashSet::new()) }
+    }
 }
 
 struct Registered {
@@ -105,7 +110,8 @@ impl Planning {
 
     /// A job was reconciled.
     pub(crate) fn see(&self, uid: &str) {
-        if self.lock().seen.insert(uid.to_owned()) {
+        let is_news = self.lock().seen.as_mut().is_some_and(|seen| seen.insert(uid.to_owned()));
+        if is_news {
             self.changed.notify_one();
         }
     }
@@ -117,8 +123,9 @@ impl Planning {
     /// Whether every job of the caches was reconciled, so that none is taken for unknown.
     fn has_seen_all(&self, stores: &[Store<DynamicObject>]) -> bool {
         let jobs = self.lock();
+        let Some(seen) = &jobs.seen else { return true };
         let all = stores.iter().flat_map(Store::state);
-        all.filter_map(|job| job.uid()).all(|uid| jobs.seen.contains(&uid))
+        all.filter_map(|job| job.uid()).all(|uid| seen.contains(&uid))
     }
 }
 
@@ -193,6 +200,7 @@ pub(crate) async fn run(shared: Arc<Shared>, queues: Queues, stores: Vec<Store<D
     if timeout(FIRST_PLAN_WITHIN, all_seen).await.is_err() {
         tracing::warn!("some jobs cannot be reconciled; the planner begins without them");
     }
+    planning.lock().seen = None;
     let mut planner = ClusterPlanner::default();
     loop {
         let next_at = plan(&mut planner, &shared, &queues, &pods);
@@ -218,12 +226,15 @@ fn plan(planner: &mut ClusterPlanner, shared: &Shared, queues: &Queues, pods: &C
         known.get(uid).filter(|(its_namespace, _)| its_namespace == namespace).map(|(_, key)| key.clone())
     };
     let pods = pods.for_planner(key);
-    let (changed, next_at) = planner.plan(&shared.nodes.for_planner(), &pods, &jobs, now());
-    let changed: HashSet<JobKey> = changed.into_iter().collect();
+    let (_, next_at) = planner.plan(&shared.nodes.for_planner(), &pods, &jobs, now());
     let mut registered = shared.planning.lock();
     let Jobs { planned, assignments, .. } = &mut *registered;
-    for (uid, known) in planned.iter().filter(|(_, known)| changed.contains(&known.job.sized.key)) {
+    for (uid, known) in planned.iter() {
         let Some(assignment) = planner.assignment(&known.job.sized.key) else { continue };
+        // A job that was made again under its name may get what its predecessor had.
+        if assignments.get(uid).is_some_and(|before| Arc::ptr_eq(before, &assignment)) {
+            continue;
+        }
         tracing::info!(
             job = known.job.sized.key.as_str(),
             held = assignment.held.as_ref().map(|cause| cause.message.as_str()),
