@@ -21,7 +21,7 @@ use flexor_sched::{
     SwapBudget,
 };
 
-pub use job::{PlannedJob, may_be_planned, planned_job};
+pub use job::{PlannedJob, may_be_planned, planned_job, planning_of};
 
 /// Surplus that does not run after this is given up.
 const START_WITHIN: Duration = Duration::from_secs(60);
@@ -30,6 +30,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(30);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// Shares are settled in steps of this length: every step ends a few pods, as the budget allows.
 const SETTLE_EVERY: Duration = Duration::from_secs(2);
+
+/// Why a job is held is said anew after this.
+const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// A pod that holds room, or of a planned job that has ended.
 #[derive(Debug, Clone)]
@@ -58,6 +61,8 @@ pub struct ClusterPlanner {
     ending: BTreeSet<String>,
     pauses: BTreeMap<JobKey, Pause>,
     assignments: BTreeMap<JobKey, Arc<JobAssignment>>,
+    /// When it was said last why a job is held.
+    said_at: BTreeMap<JobKey, UnixTime>,
 }
 
 /// A slot of a job, in the order of jobs, roles and ranks.
@@ -116,7 +121,7 @@ impl ClusterPlanner {
         now: UnixTime,
     ) -> (Vec<JobKey>, Option<UnixTime>) {
         let roles = Roles::of(jobs);
-        self.forget(pods, jobs);
+        self.forget(pods, jobs, &roles);
         self.note_replacements(pods, &roles, now);
         let sized: Vec<SizedJob> = jobs.iter().map(|job| self.sized(job, now)).collect();
         let of_planner = self.pods(pods, &roles, now);
@@ -130,34 +135,40 @@ impl ClusterPlanner {
             swaps: available,
         });
         self.carry_out(&decided, pods, now);
-        let changed = self.assign(&decided, pods, jobs, &roles);
+        let changed = self.assign(&decided, pods, jobs, &roles, now);
         let may_settle = decided.swaps > 0 || available == 0;
         (changed, self.next_at(pods, &sized, may_settle, now))
     }
 
     /// Forgets what is no longer there, and takes in what a job brings that is seen for the first time.
-    fn forget(&mut self, pods: &[ClusterPod], jobs: &[PlannedJob]) {
+    fn forget(&mut self, pods: &[ClusterPod], jobs: &[PlannedJob], roles: &Roles<'_>) {
         let known: HashSet<&JobKey> = jobs.iter().map(|job| &job.sized.key).collect();
         self.promises.retain(|promise| known.contains(&promise.job));
-        self.asked.retain(|(job, ..), _| known.contains(job));
+        let needs_pod =
+            |(job, role, rank): &Slot| roles.get(job, role).is_some_and(|role| !role.finished.contains(rank));
+        self.asked.retain(|slot, _| needs_pod(slot));
         self.pauses.retain(|job, _| known.contains(job));
         self.assignments.retain(|job, _| known.contains(job));
+        self.said_at.retain(|job, _| known.contains(job));
         for job in jobs.iter().filter(|job| !self.assignments.contains_key(&job.sized.key)) {
             self.promises.extend(job.promised.iter().cloned());
         }
-        let live: HashSet<&str> = pods.iter().filter(|pod| !pod.terminating).map(|pod| pod.uid.as_str()).collect();
-        self.ending.retain(|uid| live.contains(uid.as_str()));
+        let there: HashSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
+        self.ending.retain(|uid| there.contains(uid.as_str()));
         let created = pods.iter().filter(|pod| !pod.terminating && !pod.ended && !self.ending.contains(&pod.uid));
         for slot in created.filter_map(slot_of) {
             self.asked.remove(&slot);
         }
     }
 
-    /// The replacement of a pod whose program has ended keeps its slot and its node.
+    /// The replacement of a pod whose program has ended keeps its slot and its node. So does that of a lost pod in a role
+    /// that does not grow any more because others have done their work: it may hold the last of it.
     fn note_replacements(&mut self, pods: &[ClusterPod], roles: &Roles<'_>, now: UnixTime) {
-        for pod in pods.iter().filter(|pod| pod.ended && !pod.terminating && !self.ending.contains(&pod.uid)) {
+        for pod in pods.iter().filter(|pod| (pod.ended || pod.terminating) && !self.ending.contains(&pod.uid)) {
             let Some((slot, node)) = slot_of(pod).zip(pod.location.node()) else { continue };
-            if roles.get(&slot.0, &slot.1).is_some_and(|role| !role.finished.contains(&slot.2)) {
+            let Some(role) = roles.get(&slot.0, &slot.1) else { continue };
+            let stays = if pod.terminating { !role.finished.is_empty() } else { true };
+            if stays && !role.finished.contains(&slot.2) {
                 self.asked.entry(slot).or_insert_with(|| Asked { node: node.clone(), since: now });
             }
         }
@@ -240,6 +251,7 @@ impl ClusterPlanner {
         pods: &[ClusterPod],
         jobs: &[PlannedJob],
         roles: &Roles<'_>,
+        now: UnixTime,
     ) -> Vec<JobKey> {
         let mut live: HashMap<Slot, &ClusterPod> = HashMap::new();
         let mut moved: HashMap<(JobKey, RoleName), BTreeMap<Rank, String>> = HashMap::new();
@@ -268,8 +280,9 @@ impl ClusterPlanner {
         let mut changed = Vec::new();
         for job in jobs {
             let key = &job.sized.key;
+            let held = self.say_held(key, held(plan, key, roles), now);
             let before = self.assignments.get(key);
-            let mut assignment = JobAssignment { held: held(plan, key, roles), roles: BTreeMap::new() };
+            let mut assignment = JobAssignment { held, roles: BTreeMap::new() };
             for role in &job.sized.roles {
                 let mut of_role = assigned.remove(&(key.clone(), role.name.clone())).unwrap_or_default();
                 of_role.ranks.extend(&role.finished);
@@ -286,6 +299,24 @@ impl ClusterPlanner {
             }
         }
         changed
+    }
+
+    /// The numbers in the cause change with every pod of the cluster; a job that stays held says them anew only now and
+    /// then.
+    fn say_held(&mut self, job: &JobKey, held: Option<Cause>, now: UnixTime) -> Option<Cause> {
+        let said = self.assignments.get(job).and_then(|before| before.held.clone());
+        let Some(held) = held else {
+            self.said_at.remove(job);
+            return None;
+        };
+        let is_recent = self.said_at.get(job).is_some_and(|at| now < *at + SAY_EVERY);
+        match said.filter(|_| is_recent) {
+            Some(said) => Some(said),
+            None => {
+                self.said_at.insert(job.clone(), now);
+                Some(held)
+            }
+        }
     }
 
     /// When something happens by itself: pods are overdue, a pause ends, the budget has grown.

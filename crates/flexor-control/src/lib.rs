@@ -18,7 +18,7 @@ mod sizing_view;
 mod timeline;
 mod training_status;
 
-pub use cluster_planner::{ClusterPlanner, ClusterPod, PlannedJob, may_be_planned, planned_job};
+pub use cluster_planner::{ClusterPlanner, ClusterPod, PlannedJob, may_be_planned, planned_job, planning_of};
 pub use driver::{Executor, JobDriver};
 pub use feed::{FeedMessage, MasterFeed};
 pub use master_view::observed_by_master;

@@ -60,7 +60,10 @@ struct AnyStatus {
 #[derive(Debug, Clone, PartialEq)]
 struct Record {
     requests: Resources,
+    /// Where it is bound, or where the scheduler makes room for it.
     location: Location,
+    /// The node that the planner chose, which counts in pods of planned jobs only: anybody can write it.
+    chosen: Option<String>,
     terminating: bool,
     ended: bool,
     waits_since: Option<UnixTime>,
@@ -86,11 +89,10 @@ impl AnyPod {
         let owner = self.owner();
         let ended = matches!(self.status.phase.as_str(), "Succeeded" | "Failed");
         let annotations = metadata.annotations.as_ref();
-        let assigned = annotations.and_then(|all| all.get(NODE_ANNOTATION)).filter(|_| owner.is_some());
-        let nominated = Some(&self.status.nominated_node_name).filter(|node| !node.is_empty());
-        let location = match (self.spec.node_name.as_str(), assigned.or(nominated)) {
-            ("", None) => Location::Unassigned,
-            ("", Some(node)) => Location::Assigned(node.as_str().into()),
+        let chosen = annotations.and_then(|all| all.get(NODE_ANNOTATION)).filter(|_| owner.is_some());
+        let location = match (self.spec.node_name.as_str(), self.status.nominated_node_name.as_str()) {
+            ("", "") => Location::Unassigned,
+            ("", node) => Location::Assigned(node.into()),
             (node, _) => Location::Bound(node.into()),
         };
         // What has ended, and what of others has no node, holds no room.
@@ -102,6 +104,7 @@ impl AnyPod {
         let record = Record {
             requests: requests_of(&spec),
             location,
+            chosen: chosen.cloned(),
             terminating: metadata.deletion_timestamp.is_some(),
             ended,
             waits_since: created.filter(|_| self.status.phase == "Pending"),
@@ -135,17 +138,23 @@ impl ClusterPods {
                 let job = key(&owner.namespace, &owner.job_uid)?;
                 Some(PodSlot { job, role: owner.role.clone(), rank: owner.rank })
             });
+            let location = match (&record.location, &record.chosen) {
+                (Location::Bound(_), _) | (_, None) => record.location.clone(),
+                (_, Some(_)) if owner.is_none() => record.location.clone(),
+                (_, Some(node)) => Location::Assigned(node.as_str().into()),
+            };
             ClusterPod {
                 uid: uid.clone(),
                 requests: record.requests.clone(),
-                location: record.location.clone(),
+                location,
                 terminating: record.terminating,
                 ended: record.ended,
                 waits_since: record.waits_since,
                 owner,
             }
         });
-        pods.filter(|pod| pod.owner.is_some() || !pod.ended).collect()
+        let holds_room = |pod: &ClusterPod| !pod.ended && pod.location != Location::Unassigned;
+        pods.filter(|pod| pod.owner.is_some() || holds_room(pod)).collect()
     }
 
     /// Takes in a pod. Returns whether that changes anything.
@@ -248,6 +257,9 @@ mod tests {
         let [known] = &pods.for_planner(key)[..] else { panic!() };
         assert_eq!((known.location.clone(), known.owner.is_none()), (Location::Bound("n1".into()), true));
         assert!(pods.apply(&pod("n1", "Failed", labels("job"), "another")));
+        assert!(pods.for_planner(key).is_empty());
+        // Labels and owner of a job that is not planned give its annotation no weight.
+        assert!(pods.apply(&pod("", "Pending", labels("own"), "own")));
         assert!(pods.for_planner(key).is_empty());
     }
 }

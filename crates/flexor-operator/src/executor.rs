@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use flexor_control::Executor;
+use flexor_control::{Executor, planning_of};
 use flexor_dialects::{PlanStatusInput, PodCounts, StatusInput};
 use flexor_engine::controller::{
     Action, DesiredPod, DesiredService, Event, ExecutorState, JobStatus, ObservedJob, ObservedPlan, ObservedPod,
@@ -36,7 +36,7 @@ use crate::master_link::{self, SharedReports};
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::owned_objects::OwnedObjects;
-use crate::planning::{self, Planning};
+use crate::planning::Planning;
 use crate::recorder::Recorder;
 use crate::slim_pod::SlimPod;
 use crate::{claim, refusal, status_patch};
@@ -151,7 +151,7 @@ impl Executor for JobExecutor<'_> {
             plans: &plans,
             released: &reports.released,
             closed: reports.closed.as_ref(),
-            planning: planning::decider(&self.job, &memory.status, assignment.as_ref()),
+            planning: planning_of(&self.job, &memory.status, assignment.as_deref()),
             executor: &ExecutorState { largest_node: self.shared.nodes.largest(), ..memory.executor.clone() },
         }))
     }

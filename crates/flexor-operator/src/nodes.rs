@@ -201,6 +201,7 @@ pub(crate) fn watch_nodes(shared: Arc<Shared>, queues: Queues, tasks: &mut Tasks
                 Ok(Event::InitDone) => {
                     // Those that were removed while the watch was broken.
                     shared.nodes.retain(&std::mem::take(&mut listed));
+                    shared.planning.changed.notify_one();
                     let _ = is_complete.take().map(|is_complete| is_complete.send(()));
                     continue;
                 }

@@ -196,10 +196,10 @@ async fn serve(client: Client, shared: Arc<Shared>, ready: &AtomicBool) -> Resul
             forgotten.forget(&uid);
             of_planner.planning.remove(&uid);
         };
-        let (all_known, of_planner, kind_name) = (jobs.clone(), Arc::clone(&shared), kind.resource.kind.clone());
+        let (all_known, of_planner, resource) = (jobs.clone(), Arc::clone(&shared), kind.resource.clone());
         let on_list = move |all: &HashSet<String>| {
             all_known.retain(all);
-            of_planner.planning.retain(&kind_name, all);
+            of_planner.planning.retain(&resource, all);
         };
         let store = watches::watch_kind(client.clone(), kind, &mut tasks, push, forget, on_list);
         stores.push(store.clone());

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use flexor_control::{ClusterPlanner, PlannedJob, may_be_planned, planned_job};
 use flexor_engine::Cause;
-use flexor_engine::controller::{self, DesiredPod, JobAssignment, JobStatus, planned_resources};
+use flexor_engine::controller::{DesiredPod, JobAssignment, planned_resources};
 use flexor_engine::render;
-use flexor_model::{Job, NodeId, Rank, Reason, Resources, Role, UnixTime};
+use flexor_model::{NodeId, Rank, Reason, Resources, Role, UnixTime};
 use flexor_sched::JobKey;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
+use kube::discovery::ApiResource;
 use kube::runtime::reflector::Store;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -79,9 +80,12 @@ impl Planning {
         if is_taken { format!("{name} ({} {uid})", reference.kind).into() } else { name.into() }
     }
 
-    /// Takes in a job as it is.
-    pub(crate) fn register(&self, uid: &str, reference: JobRef, job: PlannedJob) {
+    /// Takes in a job as it is, unless it is gone: whoever forgets a job does so before this forgets it.
+    fn register(&self, uid: &str, reference: JobRef, job: PlannedJob, exists: impl FnOnce() -> bool) {
         let mut jobs = self.lock();
+        if !exists() {
+            return;
+        }
         let is_news = jobs.planned.get(uid).is_none_or(|known| known.job != job);
         if is_news {
             jobs.planned.insert(uid.to_owned(), Registered { reference, job });
@@ -99,10 +103,11 @@ impl Planning {
     }
 
     /// Forgets the jobs of a kind that are not among these.
-    pub(crate) fn retain(&self, kind: &str, uids: &HashSet<String>) {
+    pub(crate) fn retain(&self, kind: &ApiResource, uids: &HashSet<String>) {
         let gone: Vec<String> = {
             let jobs = self.lock();
-            let of_kind = jobs.planned.iter().filter(|(_, known)| known.reference.kind == kind);
+            let is_of_kind = |of: &JobRef| (&of.api_version, &of.kind) == (&kind.api_version, &kind.kind);
+            let of_kind = jobs.planned.iter().filter(|(_, known)| is_of_kind(&known.reference));
             of_kind.map(|(uid, _)| uid.clone()).filter(|uid| !uids.contains(uid)).collect()
         };
         gone.iter().for_each(|uid| self.remove(uid));
@@ -129,22 +134,9 @@ impl Planning {
     }
 }
 
-/// Who decides about the replicas of a job.
-pub(crate) fn decider<'a>(
-    job: &Job,
-    status: &JobStatus,
-    assignment: Option<&'a Arc<JobAssignment>>,
-) -> controller::Planning<'a> {
-    match assignment {
-        _ if !may_be_planned(job, status) => controller::Planning::Unplanned,
-        Some(assignment) => controller::Planning::Assigned(assignment),
-        None => controller::Planning::Undecided,
-    }
-}
-
 impl JobExecutor<'_> {
     /// Tells the planner what the job is like, if it sizes it.
-    pub(crate) fn register(&self, created_at: UnixTime) {
+    pub(crate) fn register(&self, created_at: UnixTime, exists: impl FnOnce() -> bool) {
         let (uid, status) = (self.uid.to_string(), self.memory().status.clone());
         if !may_be_planned(&self.job, &status) {
             return self.shared.planning.remove(&uid);
@@ -171,7 +163,7 @@ impl JobExecutor<'_> {
             self.with_context(|context| render::pod(context, role, &desired))
         };
         let planned = planned_job(&key, &self.job, &status, (created_at, 0), render);
-        self.shared.planning.register(&uid, reference, planned);
+        self.shared.planning.register(&uid, reference, planned, exists);
     }
 }
 

@@ -62,6 +62,12 @@ impl Jobs {
         }))
     }
 
+    /// Whether this is what is known of the job: it was not forgotten meanwhile.
+    fn knows(&self, uid: &str, known: &Arc<KnownJob>) -> bool {
+        let jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.get(uid).is_some_and(|here| Arc::ptr_eq(here, known))
+    }
+
     /// Forgets a job that is gone.
     pub(crate) fn forget(&self, uid: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
@@ -149,7 +155,7 @@ async fn reconcile_one(object: Arc<DynamicObject>, kind: Arc<JobKind>) -> Action
     record_warnings(&executor);
     let requeue_at = driver.run(&executor, &(), &mut usize::MAX.clone()).await;
     let created_at = object.metadata.creation_timestamp.as_ref().and_then(|at| UnixTime::try_from(at.0).ok());
-    executor.register(created_at.unwrap_or_default());
+    executor.register(created_at.unwrap_or_default(), || kind.jobs.knows(&object.uid().unwrap_or_default(), &known));
     if kind.shared.feeds_masters {
         let plans: Vec<ObservedPlan> = executor.plans.iter().map(|(plan, _, _)| plan.clone()).collect();
         link.update(&linked(&executor, &kind, &known), &executor.status(), &executor.observed_pods(), &plans);

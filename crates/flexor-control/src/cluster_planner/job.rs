@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flexor_engine::controller::JobStatus;
+use flexor_engine::controller::{JobAssignment, JobStatus, Planning};
 use flexor_model::{Job, MOST_REPLICAS, Quantity, Rank, Role, RoleKind, Sizing, UnixTime, requests_of};
 use flexor_sched::{JobKey, PodShape, Promise, SizedJob, SizedRole, TaintEffect, Toleration};
 use serde_json::Value;
@@ -18,6 +18,15 @@ pub struct PlannedJob {
 /// Whether the cluster's planner sizes the job.
 pub fn may_be_planned(job: &Job, status: &JobStatus) -> bool {
     job.sizing == Sizing::Cluster && !job.suspended && !status.phase.is_over()
+}
+
+/// Who decides about the replicas of a job, with what is assigned to it.
+pub fn planning_of<'a>(job: &Job, status: &JobStatus, assignment: Option<&'a JobAssignment>) -> Planning<'a> {
+    match assignment {
+        _ if job.sizing != Sizing::Cluster || status.phase.is_over() => Planning::Unplanned,
+        Some(assignment) if !job.suspended => Planning::Assigned(assignment),
+        Some(_) | None => Planning::Undecided,
+    }
 }
 
 /// The job for the planner. `render` makes a pod of a role, as it would be created.
@@ -54,9 +63,8 @@ pub fn planned_job(
 
 /// The least and the most replicas. Only workers are elastic, and only until a person decides.
 fn range(role: &Role, status: &JobStatus, ceiling: &Ceiling) -> (u32, u32) {
-    let target = status.targets.get(&role.name).filter(|target| target.set_by.is_by_hand());
-    if let Some(target) = target {
-        return (target.replicas, target.replicas);
+    if let Some(wanted) = status.targets.get(&role.name).and_then(|target| target.wanted) {
+        return (wanted, wanted);
     }
     match role.size.automatically().filter(|_| role.kind == RoleKind::Worker) {
         Some(range) => {

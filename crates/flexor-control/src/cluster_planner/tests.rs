@@ -229,3 +229,33 @@ fn a_new_planner_goes_on_where_the_last_one_was() {
     world.settle();
     assert_eq!((world.trainers("default/mnist1"), world.trainers("default/mnist2")), (150, 84));
 }
+
+#[test]
+fn the_last_work_of_a_job_keeps_its_slot_when_its_pod_is_lost() {
+    let mut world = World::new(2, 4);
+    world.jobs.push(job("default/a", 1, 1, 3));
+    world.plan();
+    world.carry_out();
+    world.plan();
+    world.jobs[0].sized.roles[2].finished.insert(Rank(0));
+    world.jobs[0].sized.growth_paused = true;
+    let lost = world.pods.iter_mut().find(|pod| pod.owner.as_ref().unwrap().rank == Rank(2)).unwrap();
+    lost.terminating = true;
+    world.plan();
+    assert_eq!(world.trainers("default/a"), 3, "it may hold the last batches");
+    world.pods.retain(|pod| !pod.terminating);
+    world.plan();
+    assert!(world.assignment("default/a").roles[&role("trainer")].places.contains_key(&Rank(2)));
+}
+
+#[test]
+fn a_held_job_says_its_numbers_anew_only_now_and_then() {
+    let mut world = World::new(2, 4);
+    world.jobs.push(job("default/large", 1, 20, 20));
+    world.jobs.push(job("default/small", 2, 1, 1));
+    assert_eq!(world.plan().len(), 2);
+    world.carry_out();
+    world.pods[0].terminating = true;
+    world.now += Duration::from_secs(1);
+    assert!(!world.plan().contains(&"default/large".into()), "a second later nothing is said");
+}

@@ -31,6 +31,7 @@ fn status(job: &Job) -> JobStatus {
         set_by: SetBy::Spec,
         generation: 1,
         spec_replicas: replicas,
+        wanted: None,
         vacant: BTreeSet::new(),
         promised: BTreeMap::new(),
         cause: Cause::new(Reason::SizeFromSpec, "a test says so"),

@@ -36,6 +36,7 @@ fn status(job: &Job, workers_set_by: &SetBy) -> JobStatus {
         set_by: if role.kind == RoleKind::Worker { workers_set_by.clone() } else { SetBy::Spec },
         generation: 1,
         spec_replicas: role.size.initial(),
+        wanted: None,
         vacant: BTreeSet::new(),
         promised: BTreeMap::new(),
         cause: Cause::new(Reason::SizeFromSpec, "a test says so"),

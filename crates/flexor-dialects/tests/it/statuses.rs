@@ -31,6 +31,7 @@ impl Story {
             set_by: SetBy::Spec,
             generation: 1,
             spec_replicas: replicas,
+            wanted: None,
             vacant: BTreeSet::new(),
             promised: BTreeMap::new(),
             cause: Cause::new(Reason::SizeFromSpec, "as the job says"),

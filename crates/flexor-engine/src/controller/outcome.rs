@@ -6,7 +6,7 @@ use flexor_model::{LONGEST_SECONDS, Reason, Role, RoleKind, UnixTime};
 
 use super::slots::end_of;
 use super::status::{Phase, SlotEnd};
-use super::{Action, Event, ObservedPod, PodPhase, Reconciler, counted};
+use super::{Action, Event, ObservedPod, Planning, PodPhase, Reconciler, counted};
 use crate::{Cause, nodes};
 
 /// How long pods have to end by themselves after the master has given the program up.
@@ -169,6 +169,10 @@ impl Reconciler<'_> {
 
     /// Whether the program has ended well wherever it had to.
     fn success(&self) -> Option<(Phase, Cause)> {
+        // A pod that the planner has not placed yet may have work left.
+        if matches!(self.observed.planning, Planning::Undecided) || self.held().is_some() {
+            return None;
+        }
         let mut count = 0;
         for role in self.deciding_roles() {
             let slots = self.status.roles.get(&role.name)?;

@@ -9,7 +9,7 @@ use flexor_model::{Job, MOST_REPLICAS, Plan, PlanOrigin, Rank, Reason, Resources
 
 use super::migration_steps::MigrationProgress;
 use super::status::{PlanPhase, PlanStatus, SetBy, Slot};
-use super::{Action, ObservedPlan, ObservedPod, PodPhase, Reconciler, counted};
+use super::{Action, ObservedPlan, ObservedPod, Planning, PodPhase, Reconciler, counted};
 use crate::Cause;
 
 impl Reconciler<'_> {
@@ -82,8 +82,11 @@ impl Reconciler<'_> {
         let mut causes = Vec::new();
         for (role, change) in &observed.plan.roles {
             let Some(target) = self.status.targets.get_mut(role) else { continue };
-            if let Some(replicas) = change.replicas {
-                target.replicas = replicas;
+            let wanted = change.replicas.unwrap_or(target.replicas);
+            match self.observed.planning {
+                Planning::Unplanned => target.replicas = wanted,
+                // The planner has the last word, and makes room first.
+                Planning::Undecided | Planning::Assigned(_) => target.wanted = change.replicas,
             }
             if !change.resources.is_empty() {
                 target.resources = change.resources.clone();
@@ -94,7 +97,7 @@ impl Reconciler<'_> {
                 PlanOrigin::Manual if !observed.plan.gives_back => SetBy::Plan(name.clone()),
                 PlanOrigin::Manual | PlanOrigin::Auto => SetBy::Auto(name.clone()),
             };
-            let replicas = counted(target.replicas as usize, "replica");
+            let replicas = counted(wanted as usize, "replica");
             let message = format!("{replicas} of {role}, as the plan {name} says{}", because(&observed.plan));
             target.cause = Cause::new(Reason::SizeFromPlan, message);
             causes.push(target.cause.clone());
@@ -156,7 +159,8 @@ impl Reconciler<'_> {
             slots.slots.get(&rank).is_some_and(fills)
         };
         let has_surplus = self.pods.of_role(&role.name).any(|pod| !target.has(pod.rank));
-        !has_surplus && target.ranks().all(is_filled)
+        let is_wanted = target.wanted.is_none_or(|wanted| wanted == target.replicas);
+        is_wanted && !has_surplus && target.ranks().all(is_filled)
     }
 
     /// Fails a plan.

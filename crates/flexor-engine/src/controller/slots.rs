@@ -21,15 +21,16 @@ impl Reconciler<'_> {
     /// Fills the slots of every role, in the order in which roles are started.
     pub(super) fn reconcile_slots(&mut self) {
         let job = self.observed.job;
+        let mut servers_run = true;
         for role in &job.roles {
-            for rank in self.ranks(role) {
-                self.fill(role, rank);
+            // Workers connect to parameter servers when they start.
+            if servers_run {
+                for rank in self.ranks(role) {
+                    self.fill(role, rank);
+                }
             }
             self.remove_surplus(role);
-            // Workers connect to parameter servers when they start.
-            if role.kind == RoleKind::ParameterServer && !self.all_run(role) {
-                break;
-            }
+            servers_run &= role.kind != RoleKind::ParameterServer || self.all_run(role);
         }
     }
 

@@ -84,6 +84,9 @@ pub struct Target {
     pub generation: u64,
     /// The replicas in that generation, to notice an edit.
     pub spec_replicas: u32,
+    /// How many replicas a person wants, in a job that the cluster's planner places.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<u32>,
     /// Ranks below the highest that have no pod: the planner gives up pods by their nodes.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty", with = "rank_runs")]
     pub vacant: BTreeSet<Rank>,

@@ -132,6 +132,7 @@ fn of_spec(role: &Role, generation: u64, resources: Resources, cause: Cause) -> 
         set_by: SetBy::Spec,
         generation,
         spec_replicas: replicas,
+        wanted: None,
         vacant: BTreeSet::new(),
         promised: BTreeMap::new(),
         cause,

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use flexor_control::Executor;
+use flexor_control::{Executor, planning_of};
 use flexor_engine::controller::{Action, DesiredPod, Event, ExecutorState, ObservedJob, ObservedPod};
 use flexor_model::{Reason, UnixTime};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::planning::planning;
 use super::pod::{PodMeta, PodRecord};
 use super::{Cluster, JobKey, State, now, uid};
 use crate::pods::interpreter;
@@ -49,7 +48,7 @@ impl Executor for Cluster {
             plans: &plans,
             released: &record.released,
             closed: record.closed.as_ref(),
-            planning: planning(record, assignment.as_ref()),
+            planning: planning_of(&record.job, &record.status, assignment.as_deref()),
             // A pod that this cluster creates is visible at once.
             executor: &ExecutorState { largest_node: self.machines().largest_node, ..ExecutorState::default() },
         }))

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use flexor_control::{ClusterPod, may_be_planned, planned_job};
-use flexor_engine::controller::{JobAssignment, Planning};
+use flexor_engine::controller::JobAssignment;
 use flexor_model::{Quantity, Resources, requests_of};
 use flexor_sched::{JobKey as PlannerKey, Location, Node, PodSlot};
 use serde_json::json;
@@ -74,15 +74,6 @@ impl State {
             waits_since: waits.then_some(pod.meta.created_at),
             owner,
         })
-    }
-}
-
-/// Who decides about the replicas of a job.
-pub(super) fn planning<'a>(job: &JobRecord, assignment: Option<&'a Arc<JobAssignment>>) -> Planning<'a> {
-    match assignment {
-        _ if !is_planned(job) => Planning::Unplanned,
-        Some(assignment) => Planning::Assigned(assignment),
-        None => Planning::Undecided,
     }
 }
 

@@ -345,13 +345,15 @@ mod tests {
         ];
         let vacant = proptest::collection::btree_set((0..60_u32).prop_map(Rank), 0..20);
         let promised = btree_map((0..60_u32).prop_map(Rank), "[a-z]{1,8}", 0..5);
-        (any::<u32>(), resources(), set_by, any::<u64>(), any::<u32>(), cause(), vacant, promised).prop_map(
-            |(replicas, resources, set_by, generation, spec_replicas, cause, vacant, promised)| Target {
+        let planned = (option::of(any::<u32>()), vacant, promised);
+        (any::<u32>(), resources(), set_by, any::<u64>(), any::<u32>(), cause(), planned).prop_map(
+            |(replicas, resources, set_by, generation, spec_replicas, cause, (wanted, vacant, promised))| Target {
                 replicas,
                 resources,
                 set_by,
                 generation,
                 spec_replicas,
+                wanted,
                 vacant,
                 promised,
                 cause,

@@ -147,3 +147,42 @@ fn a_controller_that_is_killed_anywhere_comes_to_the_same_end() {
         assert_eq!(ranks(&world), [0, 1, 3], "killed after {kill_after} actions");
     }
 }
+
+#[test]
+fn what_a_persons_plan_wants_is_placed_by_the_planner() {
+    let mut world = undecided();
+    assign(&mut world, &[0, 1, 2], "all");
+    world.settle();
+    world.scale_workers("by-hand", 4);
+    world.settle();
+    let target = &world.status.targets[&name("worker")];
+    assert_eq!((target.replicas, target.wanted), (3, Some(4)), "no pod is ended or made before there is room");
+    assert_eq!((ranks(&world), world.plan("by-hand").0), (vec![0, 1, 2], PlanPhase::Scaling));
+    assign(&mut world, &[0, 1, 2, 3], "worker 3 -> 4: +1 the base fits");
+    world.settle();
+    assert_eq!((ranks(&world), world.plan("by-hand").0), (vec![0, 1, 2, 3], PlanPhase::Succeeded));
+    assert!(world.status.targets[&name("worker")].set_by.is_by_hand());
+    // A pod that is lost changes nothing of what is wanted.
+    assign(&mut world, &[0, 1, 2], "worker 4 -> 3: -1 the pod was preempted, evicted or failed");
+    world.settle();
+    assert_eq!(world.status.targets[&name("worker")].wanted, Some(4));
+}
+
+#[test]
+fn a_job_does_not_succeed_while_the_planner_keeps_a_pod_from_it() {
+    let mut world = undecided();
+    assign(&mut world, &[0, 1], "all");
+    world.settle();
+    world.exits("j-worker-0", 0);
+    world.vanishes("j-worker-1");
+    assign(&mut world, &[0], "worker 2 -> 1: -1 the pod was preempted, evicted or failed");
+    let Some(Some(assignment)) = &mut world.planned else { panic!() };
+    assignment.held = Some(Cause::new(Reason::JobHeld, "room for 1 of its pods"));
+    world.settle();
+    assert_eq!(world.status.phase, Phase::Running, "its work is not done");
+    assign(&mut world, &[0, 1], "worker 1 -> 2: +1 the base fits");
+    world.settle();
+    world.exits("j-worker-1", 0);
+    world.settle();
+    assert_eq!(world.status.phase, Phase::Succeeded);
+}

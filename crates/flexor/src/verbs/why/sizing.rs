@@ -121,6 +121,7 @@ mod tests {
             set_by,
             generation: 1,
             spec_replicas: 1,
+            wanted: None,
             vacant: BTreeSet::new(),
             promised: BTreeMap::new(),
             cause: Cause::new(Reason::SizeFromPlan, "2 replicas of ps, as the plan two says"),
