@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn pods_of_others_count_while_they_hold_room() {
         let pods = ClusterPods::default();
-        // A label alone makes nobody a replica: its controller must say so too.
+        // A label alone makes no pod a replica: its owner reference must name the job too.
         assert!(!pods.apply(&pod("", "Pending", labels("job"), "another")), "it has no node");
         assert!(pods.apply(&pod("n1", "Running", labels("job"), "another")));
         let [known] = &pods.for_planner(key)[..] else { panic!() };

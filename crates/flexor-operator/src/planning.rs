@@ -80,7 +80,7 @@ impl Planning {
         if is_taken { format!("{name} ({} {uid})", reference.kind).into() } else { name.into() }
     }
 
-    /// Takes in a job as it is, unless it is gone: whoever forgets a job does so before this forgets it.
+    /// Takes in a job as it is, unless it is gone. `Jobs` forgets a job before the planner does.
     fn register(&self, uid: &str, reference: JobRef, job: PlannedJob, exists: impl FnOnce() -> bool) {
         let mut jobs = self.lock();
         if !exists() {

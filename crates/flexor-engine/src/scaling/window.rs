@@ -112,7 +112,7 @@ impl Window {
         }
         let spans = first.loads.iter().zip(&last.loads);
         let cores: Vec<f64> = spans.clone().map(|(a, b)| a.cores_until(b, length)).collect::<Option<_>>()?;
-        // Whoever reports has used some processor time: without any, the report is wrong.
+        // A pod that reports has used some processor time: without any, the report is wrong.
         if cores.iter().any(|used| *used <= 0.0) {
             return None;
         }

@@ -1,7 +1,7 @@
 //! Records that are pickled objects of Python, as PaddlePaddle's tools write them into RecordIO.
 //!
 //! Unpickling runs code that the record names, so it is left to Python. This module only recognises such records, so
-//! that their readers are told what they are.
+//! that the worker can name them in its error.
 
 /// What such a record is, and what to do.
 pub(super) const ADVICE: &str = "a Python pickle, as PaddlePaddle's datasets have them, which only Python can read; write \

@@ -52,8 +52,8 @@ const SPOILS: &[(&str, Spoil)] = &[
         load(sample, |load| load.bytes = if now.as_secs() % 20 < 10 { 0 } else { 5 * GIBIBYTE });
     }),
     ("the job is not steady", |sample, _| sample.steady = false),
-    ("nobody trains", |sample, _| sample.worker_pods.clear()),
-    ("nobody knows what pods may use", |sample, _| {
+    ("no worker has a pod", |sample, _| sample.worker_pods.clear()),
+    ("what pods may use is unknown", |sample, _| {
         sample.worker_pods.iter_mut().for_each(|pod| pod.allotment = Allotment::default());
     }),
 ];

@@ -51,7 +51,7 @@ fn a_controller_that_is_restarted_while_the_plan_runs_changes_nothing() {
     job.carry_out(&first);
     job.sample.plan = Some(AutomaticPlan { number: first.number, state: PlanState::Open });
     job.sample.steady = false;
-    assert_eq!(first_decision(&mut sizer, &mut job, 50), None, "the plan is open, and nobody says more");
+    assert_eq!(first_decision(&mut sizer, &mut job, 50), None, "the plan is open, and the sizer proposes no other");
     job.sample.plan = Some(AutomaticPlan { number: first.number, state: PlanState::Succeeded });
     job.sample.steady = true;
     let decision = first_decision(&mut sizer, &mut job, 30).unwrap();
