@@ -5,13 +5,14 @@
 
 use std::time::Duration;
 
-use flexor_model::{Reason, Resources, Role};
+use flexor_model::{Plan, PlanOrigin, Quantity, Rank, Reason, Resources, Role, RoleName};
 
+use super::status::Slot;
 use super::{ObservedPlan, PodPhase, Reconciler, counted};
 use crate::Cause;
 
 /// A plan that has not begun, or has found no room for its pods, is given up after this.
-const OPEN_FOR: Duration = Duration::from_secs(60);
+pub(super) const OPEN_FOR: Duration = Duration::from_secs(60);
 
 impl Reconciler<'_> {
     /// Why an automatic plan may not be carried out.
@@ -26,30 +27,59 @@ impl Reconciler<'_> {
             if let Some(replicas) = change.replicas.filter(|replicas| !range.contains(*replicas)) {
                 return Err(format!("{replicas} replicas of {name} are outside of {range}, its automatic range"));
             }
-            if self.status.targets.get(name).is_some_and(|target| target.set_by.is_by_hand()) {
-                return Err(format!("{name} was set by hand; `flexor scale {} --auto` gives it back", job.name));
+            self.check_left_to_us(name)?;
+        }
+        for (role, ..) in self.migrating(plan) {
+            if role.size.automatically().is_none() {
+                return Err(format!("{} is not sized automatically", role.name));
             }
+            self.check_left_to_us(&role.name)?;
         }
         self.check_ceiling(observed)
+    }
+
+    fn check_left_to_us(&self, role: &RoleName) -> Result<(), String> {
+        let is_by_hand = self.status.targets.get(role).is_some_and(|target| target.set_by.is_by_hand());
+        let give_back = format!("flexor scale {} --auto", self.observed.job.name);
+        if is_by_hand { Err(format!("{role} was set by hand; `{give_back}` gives it back")) } else { Ok(()) }
+    }
+
+    /// The slots whose pods a plan replaces, and what the successors are given.
+    fn migrating<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (&'a Role, &'a Slot, &'a Resources)> {
+        plan.migrate.iter().filter_map(|wanted| {
+            let (role, rank) = self.slot_of(wanted.pod.as_str())?;
+            let slot = self.status.roles.get(&role.name)?.slots.get(&rank)?;
+            Some((role, slot, &wanted.resources))
+        })
+    }
+
+    /// Whether a person's plan is about a role whose pods an automatic plan replaces.
+    pub(super) fn is_overruled(&self, plan: &Plan, later: &Plan) -> bool {
+        (plan.origin, later.origin) == (PlanOrigin::Auto, PlanOrigin::Manual)
+            && self.migrating(plan).any(|(role, ..)| later.roles.contains_key(&role.name))
     }
 
     /// Whether the job grows beyond its ceiling. One that is above it already may shrink.
     fn check_ceiling(&self, observed: &ObservedPlan) -> Result<(), String> {
         let job = self.observed.job;
         let change = |role: &Role| observed.plan.roles.get(&role.name);
+        let requested = |role: &Role, of_slot: &Resources| {
+            role.template.main().requests().overlaid_by(&self.planned(role, of_slot))
+        };
         for (resource, ceiling) in job.ceiling.iter() {
+            let amount = |of: &Resources| of.get(resource).map_or(0, Quantity::billionths);
             let (mut before, mut after) = (0, 0);
             for role in &job.roles {
                 let (now, change) = (self.replicas(role), change(role));
                 let then = change.and_then(|change| change.replicas).unwrap_or(now);
-                let planned = self.planned(role, &Resources::default());
-                let requests = role.template.main().requests().overlaid_by(&planned);
+                let requests = requested(role, &Resources::default());
                 let next = change.map_or_else(|| requests.clone(), |change| requests.overlaid_by(&change.resources));
-                let sum = |replicas: u32, of: &Resources| {
-                    i128::from(replicas) * of.get(resource).map_or(0, flexor_model::Quantity::billionths)
-                };
-                before += sum(now, &requests);
-                after += sum(then, &next);
+                before += i128::from(now) * amount(&requests);
+                after += i128::from(then) * amount(&next);
+            }
+            for (role, slot, resources) in self.migrating(&observed.plan) {
+                let requests = requested(role, &slot.resources);
+                after += amount(&requests.overlaid_by(resources)) - amount(&requests);
             }
             if after > ceiling.billionths().max(before) {
                 return Err(format!("its pods would request more {resource} than the job's ceiling, {ceiling}"));
@@ -61,11 +91,13 @@ impl Reconciler<'_> {
     /// Gives an automatic plan up whose pods have found no room: the targets go back to what runs.
     pub(super) fn gave_up_for_want_of_room(&mut self, observed: &ObservedPlan) -> bool {
         let due = observed.created_at + OPEN_FOR;
-        if observed.plan.origin != flexor_model::PlanOrigin::Auto {
+        if observed.plan.origin != PlanOrigin::Auto {
             return false;
         }
         let job = self.observed.job;
-        let waits = |role: &&Role| self.pods.of_role(&role.name).any(|pod| !pod.deleting && pod.pending.is_some());
+        let waits = |role: &&Role| {
+            self.pods.of_role(&role.name).any(|pod| !pod.deleting && pod.pending.is_some()) || self.is_refused(role)
+        };
         let short: Vec<&Role> = job.roles.iter().filter(|role| observed.plan.roles.contains_key(&role.name)).collect();
         let short: Vec<&Role> =
             short.into_iter().filter(|role| !self.has_target_replicas(role)).filter(waits).collect();
@@ -92,5 +124,13 @@ impl Reconciler<'_> {
             format!("{}: no room for its pods within a minute; {} stay", observed.plan.name, shrunk.join(", "));
         self.give_up(observed, Cause::new(Reason::Unschedulable, message));
         true
+    }
+
+    /// Whether a pod of the role cannot be created.
+    fn is_refused(&self, role: &Role) -> bool {
+        let refused = &self.observed.executor.refused;
+        let name = |(rank, slot): (&Rank, &Slot)| self.pod_name(role, slot.id, *rank, slot.relaunches);
+        let mut slots = self.status.roles.get(&role.name).into_iter().flat_map(|role| &role.slots);
+        !refused.is_empty() && slots.any(|slot| refused.contains_key(&name(slot)))
     }
 }

@@ -7,8 +7,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use flexor_model::{IdRule, Plan, Rank, Reason, Role, RoleKind, RoleName};
+use flexor_model::{IdRule, Plan, PlanOrigin, Rank, Reason, Role, RoleKind, RoleName};
 
+use super::automatic_plans::OPEN_FOR;
 use super::migration::{Migration, MigrationStage};
 use super::slots::end_of;
 use super::status::Slot;
@@ -143,6 +144,7 @@ impl<'a> Reconciler<'a> {
                 let name = self.pod_name(role, migration.to, rank, slot.relaunches);
                 if let Some(at) = self.retry_at(&name).filter(|at| *at > self.now) {
                     self.requeue(at);
+                    self.await_room(&mut migration, &name, "cannot be created");
                     slot.migration = Some(migration);
                     return;
                 }
@@ -191,6 +193,12 @@ impl<'a> Reconciler<'a> {
     /// The successor does not run yet. The wait for it has a limit.
     fn await_start(&mut self, migration: &mut Migration, successor: &ObservedPod) {
         migration.stage = MigrationStage::Coming;
+        if let Some(pending) = &successor.pending {
+            self.await_room(migration, &successor.name, &pending.message);
+            if matches!(migration.stage, MigrationStage::Failed(_)) {
+                return;
+            }
+        }
         let until = migration.since + TO_START;
         if self.now < until {
             return self.requeue(until);
@@ -198,6 +206,23 @@ impl<'a> Reconciler<'a> {
         let pending = successor.pending.as_ref().map(|pending| format!(": {pending}")).unwrap_or_default();
         let why = format!("did not run within {} min{pending}", TO_START.as_secs() / 60);
         fail(migration, &successor.name, &why);
+    }
+
+    /// There is no room for the successor. An automatic plan waits for it only for a minute.
+    fn await_room(&mut self, migration: &mut Migration, successor: &str, why: &str) {
+        let of_plan = |open: &&super::ObservedPlan| open.plan.name.as_str() == migration.plan;
+        let is_automatic =
+            self.observed.plans.iter().find(of_plan).is_some_and(|open| open.plan.origin == PlanOrigin::Auto);
+        let due = migration.since + OPEN_FOR;
+        if !is_automatic {
+            return;
+        }
+        if self.now < due {
+            return self.requeue(due);
+        }
+        let Migration { plan, pod, .. } = &*migration;
+        let message = format!("{plan}: no room for {successor} within a minute ({why}); {pod} stays");
+        migration.stage = MigrationStage::Failed(Cause::new(Reason::Unschedulable, message));
     }
 
     /// The successor is gone before it had the slot: another is created, unless its program failed.
@@ -222,7 +247,7 @@ impl<'a> Reconciler<'a> {
     }
 
     /// The slot whose pod has this name.
-    fn slot_of(&self, pod: &str) -> Option<(&'a Role, Rank)> {
+    pub(super) fn slot_of(&self, pod: &str) -> Option<(&'a Role, Rank)> {
         self.observed.job.roles.iter().find_map(|role| {
             let mut slots = self.status.roles.get(&role.name)?.slots.iter();
             let is_it = |(rank, slot): &(&Rank, &Slot)| self.pod_name(role, slot.id, **rank, slot.relaunches) == pod;

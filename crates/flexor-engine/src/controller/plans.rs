@@ -54,7 +54,9 @@ impl Reconciler<'_> {
         let name = &observed.plan.name;
         let superseded = |detail: String| Some(Cause::new(Reason::PlanSuperseded, format!("{name}: {detail}")));
         let is_begun = observed.status.phase == PlanPhase::Scaling;
-        if let Some(later) = later.iter().find(|later| supersedes(&later.plan, &observed.plan, is_begun)) {
+        let replaces =
+            |later: &Plan| supersedes(later, &observed.plan, is_begun) || self.is_overruled(&observed.plan, later);
+        if let Some(later) = later.iter().find(|later| replaces(&later.plan)) {
             return superseded(format!("the plan {} is about the same role or pod", later.plan.name));
         }
         let edited = observed.plan.roles.keys().find(|role| {

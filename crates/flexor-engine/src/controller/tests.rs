@@ -3,6 +3,7 @@
 
 mod any_world;
 mod assignments;
+mod automatic_migrations;
 mod automatic_plans;
 mod crashes;
 mod lag;

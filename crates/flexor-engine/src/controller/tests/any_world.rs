@@ -371,7 +371,11 @@ impl<const LAGS: bool> World<LAGS> {
 
     /// A plan for the workers is made that says this.
     pub(super) fn plan_for(&mut self, plan: &str, change: RoleChange) {
-        self.make_plan(plan, BTreeMap::from([(name("worker"), change)]), Vec::new());
+        self.plan_for_role(plan, "worker", change);
+    }
+
+    pub(super) fn plan_for_role(&mut self, plan: &str, role: &str, change: RoleChange) {
+        self.make_plan(plan, BTreeMap::from([(name(role), change)]), Vec::new());
     }
 
     /// A plan is made by which a pod migrates, to another that asks for this.
