@@ -30,7 +30,7 @@ pub use allotment::{Allotment, Ceiling};
 pub use bottleneck::Bottleneck;
 pub use first_size::first_allotment;
 pub use layout::Layout;
-pub use proposal::{Evidence, Proposal, Purpose, Verdict};
+pub use proposal::{Evidence, Proposal, Purpose, TrialResult};
 pub use sample::{AutomaticPlan, BatchTimes, PlanState, PodLoad, PodSample, Sample, ScaledRole, Servers};
 pub use sizer::{Decision, Sizer};
 pub use window::Measurement;

@@ -8,7 +8,7 @@ mod sample;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use flexor_engine::scaling::{Proposal, Sizer, Verdict};
+use flexor_engine::scaling::{Proposal, Sizer, TrialResult};
 use flexor_model::Resources;
 use flexor_wire::master::v1 as wire;
 use tokio::sync::watch;
@@ -24,7 +24,7 @@ pub(crate) struct Published {
     /// A proposal that the controller may not have seen.
     proposal: Option<Proposal>,
     /// How the last change turned out.
-    result: Option<Verdict>,
+    result: Option<TrialResult>,
     pub(crate) pace: Option<wire::Pace>,
 }
 
@@ -65,15 +65,15 @@ pub(crate) async fn run(job: &Job) {
         if let Some(proposal) = &decision.proposal {
             tracing::info!(number = proposal.number, reason = proposal.reason(), "proposes another size");
         }
-        if let Some(verdict) = &decision.verdict {
-            tracing::info!(number = verdict.number, %verdict, "measured what another size has brought");
+        if let Some(result) = &decision.result {
+            tracing::info!(number = result.number, %result, "measured what another size has brought");
         }
         let pace = sizer.pace().map(|(measured, bottleneck)| wire::Pace {
             steps_per_second: measured.rate,
             limited_by: bottleneck.to_string(),
         });
         sizing.published.send_if_modified(|published| {
-            let result = decision.verdict.or_else(|| published.result.clone());
+            let result = decision.result.or_else(|| published.result.clone());
             let next = Published { proposal: sizer.open_proposal().cloned(), result, pace };
             let is_new = *published != next;
             *published = next;
@@ -87,8 +87,8 @@ impl Published {
     pub(crate) fn messages(&self, last: &Published) -> Vec<wire::proposal::Kind> {
         let result = self.result.as_ref().filter(|_| self.result != last.result);
         let proposal = self.proposal.as_ref().filter(|_| self.proposal != last.proposal);
-        let result = result.map(|verdict| {
-            wire::proposal::Kind::Result(wire::PlanResult { number: verdict.number, message: verdict.to_string() })
+        let result = result.map(|result| {
+            wire::proposal::Kind::Result(wire::PlanResult { number: result.number, message: result.to_string() })
         });
         result.into_iter().chain(proposal.map(|proposal| wire::proposal::Kind::Plan(message(proposal)))).collect()
     }

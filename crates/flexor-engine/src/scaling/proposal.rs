@@ -50,12 +50,12 @@ pub enum Evidence {
         growth: f64,
     },
     /// The result of the change that is taken back.
-    Trial(Verdict),
+    Trial(TrialResult),
 }
 
 /// How a change turned out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct TrialResult {
     /// The number of its plan.
     pub number: u32,
     /// What was changed.
@@ -145,12 +145,12 @@ impl fmt::Display for Evidence {
                 let (used, limit, growth) = (mebibytes(*bytes), mebibytes(*limit), growth / MEBIBYTE);
                 write!(f, "{pod} uses {used:.0}Mi of {limit:.0}Mi memory and grows by {growth:.1}Mi a second")
             }
-            Self::Trial(verdict) => write!(f, "{verdict}"),
+            Self::Trial(result) => write!(f, "{result}"),
         }
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for TrialResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { change, before, expected, measured, taken_back, .. } = self;
         let end = if *taken_back { "; taken back" } else { "" };

@@ -10,7 +10,7 @@ use super::search::{choose, present_total};
 use super::trial::{Progress, Promise, Trial};
 use super::window::Window;
 use super::{
-    Allotment, Bottleneck, Ceiling, Evidence, Layout, Measurement, PlanState, Proposal, Purpose, Sample, Verdict,
+    Allotment, Bottleneck, Ceiling, Evidence, Layout, Measurement, PlanState, Proposal, Purpose, Sample, TrialResult,
 };
 
 /// There is at most one proposal in this time.
@@ -36,7 +36,7 @@ pub struct Sizer {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decision {
     /// How the last change turned out.
-    pub verdict: Option<Verdict>,
+    pub result: Option<TrialResult>,
     /// The next change.
     pub proposal: Option<Proposal>,
 }
@@ -106,21 +106,21 @@ impl Sizer {
         if trial.promise.is_none() {
             return Decision::default();
         }
-        let Some((measured, verdict)) = measured.and_then(|measured| Some((measured, trial.verdict(measured)?))) else {
+        let Some((measured, result)) = measured.and_then(|measured| Some((measured, trial.result(measured)?))) else {
             self.trial = Some(trial);
             return Decision::default();
         };
-        if !verdict.taken_back {
+        if !result.taken_back {
             if trial.is_surprise(measured) {
                 self.unseen = trial.unseen(measured, sample);
             }
-            return Decision { verdict: Some(verdict), proposal: None };
+            return Decision { result: Some(result), proposal: None };
         }
         self.bans.ban(trial.to, now);
-        let evidence = Evidence::Trial(verdict.clone());
+        let evidence = Evidence::Trial(result.clone());
         let back = Proposal::new(sample, trial.from, trial.hot, Purpose::TakeBack, evidence);
         let proposal = self.propose(back, trial.from, trial.hot, None, sample, now);
-        Decision { verdict: Some(verdict), proposal: Some(proposal) }
+        Decision { result: Some(result), proposal: Some(proposal) }
     }
 
     /// Notes why the controller ended a plan without success.

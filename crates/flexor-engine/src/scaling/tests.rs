@@ -180,8 +180,8 @@ fn the_tutorials_job_gets_three_workers_after_its_first_measurement() {
     }
     job.carry_out(&proposal);
     let decision = first_decision(&mut sizer, &mut job, 60).expect("promise and result are compared");
-    let verdict = decision.verdict.expect("the change was measured");
-    assert!(!verdict.taken_back && verdict.to_string().ends_with(" steps/s expected, 124 measured"), "{verdict}");
+    let result = decision.result.expect("the change was measured");
+    assert!(!result.taken_back && result.to_string().ends_with(" steps/s expected, 124 measured"), "{result}");
     assert_eq!(first_decision(&mut sizer, &mut job, 600), None, "the ceiling is full");
 }
 

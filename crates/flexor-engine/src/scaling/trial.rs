@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::model::QueueingModel;
 use super::mva::bisect;
-use super::{Allotment, Layout, Measurement, PlanState, Proposal, Purpose, Sample, Verdict};
+use super::{Allotment, Layout, Measurement, PlanState, Proposal, Purpose, Sample, TrialResult};
 
 /// The controller has seen a proposal within this time, or it is withdrawn.
 const UNSEEN_FOR: Duration = Duration::from_secs(30);
@@ -87,7 +87,7 @@ impl Trial {
     }
 
     /// The result, as soon as it is clear.
-    pub(super) fn verdict(&self, measured: &Measurement) -> Option<Verdict> {
+    pub(super) fn result(&self, measured: &Measurement) -> Option<TrialResult> {
         let Promise { before, error, expected } = self.promise?;
         let ratio = measured.rate / before;
         let is_clear = (ratio - 1.0).abs() > 2.0 * error.hypot(measured.error);
@@ -95,7 +95,7 @@ impl Trial {
             return None;
         }
         let harmful = if self.proposal.purpose == Purpose::Savings { HARMFUL_SAVINGS } else { HARMFUL };
-        Some(Verdict {
+        Some(TrialResult {
             number: self.proposal.number,
             change: self.proposal.change.clone(),
             before,

@@ -57,7 +57,7 @@ pub struct JobRecord {
     pub conditions: Vec<JobCondition>,
     /// Where those of its pods are that keep their place, by role and rank.
     #[serde(default)]
-    pub places: BTreeMap<String, Place>,
+    pub places: BTreeMap<String, PodAddress>,
     /// What it did with its time.
     #[serde(default)]
     pub timeline: Timeline,
@@ -78,10 +78,10 @@ pub struct JobRecord {
     pub master_silent_since: Option<UnixTime>,
 }
 
-/// Where a pod is.
+/// Where a pod of the job is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Place {
+pub struct PodAddress {
     /// Its address.
     pub address: Ipv4Addr,
     /// Where it listens, by the names of the ports.

@@ -15,7 +15,7 @@ use flexor_model::{PortName, Program, Quantity, Role, RoleKind, requests_of};
 
 use super::admission::{self, Eviction, Millis, PodRequest, Stage};
 use super::driver::{RETRY_AFTER, RoundOutcome};
-use super::job::Place;
+use super::job::PodAddress;
 use super::pod::{PendingReason, PodMeta, PodRecord};
 use super::{Cluster, JobKey, JobRecord, State, now};
 use crate::objects::ObjectKind;
@@ -232,7 +232,7 @@ impl State {
         };
         let (at, sockets) = open_all(address, names.iter().map(|_| 0))?;
         self.sockets.insert((key.clone(), slot.clone()), sockets);
-        let place = Place { address, ports: names.into_iter().zip(at).collect(), is_master: true };
+        let place = PodAddress { address, ports: names.into_iter().zip(at).collect(), is_master: true };
         let record = self.jobs.get_mut(key).ok_or_else(|| io::Error::other("the job is gone"))?;
         // A cluster that takes over must open the same ports.
         record.change(cluster.state_dir(), |record| {

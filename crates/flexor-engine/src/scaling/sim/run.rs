@@ -4,7 +4,7 @@ use super::DlroverRules;
 use super::best::best;
 use super::shape::JobShape;
 use super::world::{Order, World};
-use crate::scaling::{Purpose, Sample, Sizer, Verdict};
+use crate::scaling::{Purpose, Sample, Sizer, TrialResult};
 
 /// Who sizes a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct ChangeRecord {
     pub done: Option<usize>,
     pub reason: String,
     pub purpose: Option<Purpose>,
-    pub verdict: Option<Verdict>,
+    pub result: Option<TrialResult>,
 }
 
 /// Seconds over which a throughput is averaged.
@@ -101,12 +101,12 @@ impl Rules {
         at: usize,
         world: &World<'_>,
     ) -> Option<(Order, ChangeRecord)> {
-        let record = |reason, purpose| ChangeRecord { at, done: None, reason, purpose, verdict: None };
+        let record = |reason, purpose| ChangeRecord { at, done: None, reason, purpose, result: None };
         match self {
             Self::Flexor(sizer) => {
                 let decision = sizer.handle(sample, world.now());
-                if let Some((verdict, change)) = decision.verdict.zip(changes.last_mut()) {
-                    change.verdict = Some(verdict);
+                if let Some((result, change)) = decision.result.zip(changes.last_mut()) {
+                    change.result = Some(result);
                 }
                 let proposal = decision.proposal?;
                 Some((Order::of(&proposal, sample), record(proposal.reason(), Some(proposal.purpose))))

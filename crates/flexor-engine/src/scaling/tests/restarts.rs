@@ -28,7 +28,7 @@ fn a_master_that_is_restarted_while_its_plan_runs_waits_and_counts_on() {
     job.sample.steady = true;
     let began = job.second;
     let decision = first_decision(&mut restarted, &mut job, 20).unwrap();
-    assert_eq!(decision.verdict, None, "what was promised is forgotten");
+    assert_eq!(decision.result, None, "what was promised is forgotten");
     assert_eq!(decision.proposal.unwrap().number, first.number + 1);
     assert!(job.second >= began + 7, "it has measured anew");
 }
@@ -55,7 +55,7 @@ fn a_controller_that_is_restarted_while_the_plan_runs_changes_nothing() {
     job.sample.plan = Some(AutomaticPlan { number: first.number, state: PlanState::Succeeded });
     job.sample.steady = true;
     let decision = first_decision(&mut sizer, &mut job, 30).unwrap();
-    assert_eq!((decision.verdict.map(|verdict| verdict.number), decision.proposal), (Some(first.number), None));
+    assert_eq!((decision.result.map(|result| result.number), decision.proposal), (Some(first.number), None));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_person_who_takes_over_in_the_middle_wins() {
         let sample = job.next();
         let decision = sizer.handle(&sample, job.now());
         let of_workers = decision.proposal.as_ref().and_then(|proposal| replicas(proposal, "worker"));
-        assert_eq!((of_workers, decision.verdict), (None, None));
+        assert_eq!((of_workers, decision.result), (None, None));
     }
     job.sample.workers.held_by = None;
     assert!(first_proposal(&mut sizer, &mut job, 60).is_some(), "the role was given back");

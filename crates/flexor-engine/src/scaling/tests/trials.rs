@@ -16,8 +16,8 @@ fn tried(rate_of: fn(u32) -> f64) -> (Sizer, RunningJob, Proposal, Decision) {
 fn a_change_that_did_harm_is_taken_back_and_not_tried_again_for_five_minutes() {
     // Four workers together are slower than one.
     let (mut sizer, mut job, first, decision) = tried(|workers| if workers > 1 { 5.0 } else { 31.0 });
-    let verdict = decision.verdict.unwrap();
-    assert!(verdict.taken_back && verdict.to_string().contains("expected, 20 measured; taken back"), "{verdict}");
+    let result = decision.result.unwrap();
+    assert!(result.taken_back && result.to_string().contains("expected, 20 measured; taken back"), "{result}");
     let back = decision.proposal.unwrap();
     assert_eq!((back.purpose, replicas(&back, "worker")), (Purpose::TakeBack, Some(0)));
     assert!(back.reason().contains("3 workers more: 31 → "), "{}", back.reason());
@@ -36,8 +36,8 @@ fn a_change_that_did_harm_is_taken_back_and_not_tried_again_for_five_minutes() {
 fn a_change_that_brought_much_less_than_promised_teaches_that_something_unseen_is_short() {
     // Something shared serves forty batches a second.
     let (mut sizer, mut job, _, decision) = tried(|workers| f64::min(31.0, 40.0 / f64::from(workers)));
-    let verdict = decision.verdict.unwrap();
-    assert!(!verdict.taken_back && verdict.measured < 0.5 * verdict.expected, "{verdict}");
+    let result = decision.result.unwrap();
+    assert!(!result.taken_back && result.measured < 0.5 * result.expected, "{result}");
     let sample = job.next();
     sizer.handle(&sample, job.now());
     let (_, bottleneck) = sizer.pace().unwrap();
