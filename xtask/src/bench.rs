@@ -13,6 +13,7 @@ mod master;
 mod operator;
 mod optimised;
 mod our_master;
+mod planner;
 mod process_cost;
 mod ps;
 mod ps_change;
@@ -51,7 +52,8 @@ pub(crate) struct BenchArgs {
     /// Which race; without it they are listed
     name: Option<String>,
 
-    /// How often each side runs; they take turns [default: 7; recovery: 2, survive, operator, tutorials and autoscale: 3]
+    /// How often each side runs; they take turns [default: 7; recovery: 2; autoscale, operator, planner, survive and
+    /// tutorials: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
 
@@ -119,6 +121,12 @@ const RACES: &[Race] = &[
         name: "operator",
         about: "the operator on a real API server: replacing pods, many jobs, its cost, against a bare client",
         run: Run::Sized { run: operator::run, repeats: operator::REPEATS, sizes: operator::SIZES },
+        makes_load: true,
+    },
+    Race {
+        name: "planner",
+        about: "the cluster's planner: EDL's experiment on a model, against EDL's own; plans of 1,000 nodes and jobs",
+        run: Run::Sized { run: planner::run, repeats: planner::REPEATS, sizes: planner::SIZES },
         makes_load: true,
     },
     Race {

@@ -6,6 +6,7 @@ mod bench;
 mod cluster;
 mod compile;
 mod demo;
+mod experiment;
 mod fuzz;
 mod generate;
 mod image;
@@ -55,6 +56,8 @@ enum Chore {
     Bench(bench::BenchArgs),
     /// See what Flexor does, with real programs on this machine
     Demo(demo::DemoArgs),
+    /// Repeat EDL's autoscaling experiment on a real control plane, and compare it with the model of `flexor sim`
+    Experiment(experiment::ExperimentArgs),
     /// Inject faults into jobs on this machine, seed after seed, and check that each succeeds
     Soak(soak::SoakArgs),
     /// Feed a parser with random input
@@ -80,6 +83,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Chore::Image(args) => image::run(args)?,
         Chore::Bench(args) => bench::run(args)?,
         Chore::Demo(args) => return demo::run(args),
+        Chore::Experiment(args) => experiment::run(&args)?,
         Chore::Soak(args) => return soak::run(&args),
         Chore::Fuzz(args) => fuzz::run(args)?,
     }

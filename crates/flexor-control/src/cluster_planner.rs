@@ -5,7 +5,10 @@
 //! whose surplus does not start. It does no I/O: the operator and the laptop cluster feed it, and hand each
 //! [`JobAssignment`] to the controller of its job.
 
+mod decisions;
 mod job;
+mod pause;
+mod refusals;
 #[cfg(test)]
 mod tests;
 
@@ -15,19 +18,19 @@ use std::time::Duration;
 
 use flexor_engine::Cause;
 use flexor_engine::controller::{JobAssignment, Place, RoleAssignment};
-use flexor_model::{Rank, Reason, Resources, RoleName, UnixTime};
+use flexor_model::{Rank, Resources, RoleName, UnixTime};
 use flexor_sched::{
-    ClusterPlan, JobKey, Location, Node, NodeName, PlanInput, Pod, PodSlot, Promise, RoleDecision, SizedJob, SizedRole,
-    SwapBudget,
+    ClusterPlan, JobKey, Location, Node, NodeName, PlanInput, Pod, PodSlot, Promise, SizedJob, SizedRole, SwapBudget,
 };
+
+use self::decisions::Decisions;
+use self::pause::Pause;
+use self::refusals::Refusals;
 
 pub use job::{PlannedJob, may_be_planned, planned_job, planning_of};
 
-/// Surplus that does not run after this is given up.
+/// Surplus that does not run after this is given up, and so is the room of pods that were refused all the time.
 const START_WITHIN: Duration = Duration::from_secs(60);
-/// Growth of a job rests for this long after surplus did not start, and twice as long after each further time.
-const FIRST_PAUSE: Duration = Duration::from_secs(30);
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// Shares are settled in steps of this length: every step ends a few pods, as the budget allows.
 const SETTLE_EVERY: Duration = Duration::from_secs(2);
 
@@ -59,7 +62,9 @@ pub struct ClusterPlanner {
     asked: BTreeMap<Slot, Asked>,
     /// The uids of pods that a controller is to delete.
     ending: BTreeSet<String>,
+    /// Jobs that do not grow for a while, because their surplus did not start.
     pauses: BTreeMap<JobKey, Pause>,
+    refusals: Refusals,
     assignments: BTreeMap<JobKey, Arc<JobAssignment>>,
     /// When it was said last why a job is held.
     said_at: BTreeMap<JobKey, UnixTime>,
@@ -72,12 +77,6 @@ type Slot = (JobKey, RoleName, Rank);
 struct Asked {
     node: NodeName,
     since: UnixTime,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Pause {
-    until: UnixTime,
-    times: u32,
 }
 
 /// The roles of all jobs: there may be thousands of jobs, and every pod asks for its own.
@@ -121,9 +120,11 @@ impl ClusterPlanner {
         now: UnixTime,
     ) -> (Vec<JobKey>, Option<UnixTime>) {
         let roles = Roles::of(jobs);
-        self.forget(pods, jobs, &roles);
+        self.forget(pods, jobs, &roles, now);
         self.note_replacements(pods, &roles, now);
-        let sized: Vec<SizedJob> = jobs.iter().map(|job| self.sized(job, now)).collect();
+        self.note_refusals(jobs, &roles, now);
+        let planned = jobs.iter().filter(|job| !self.refusals.rests(&job.sized.key, now));
+        let sized: Vec<SizedJob> = planned.map(|job| self.sized(job, now)).collect();
         let of_planner = self.pods(pods, &roles, now);
         self.accrue(&of_planner, &roles, now);
         let available = self.budget.available();
@@ -141,13 +142,14 @@ impl ClusterPlanner {
     }
 
     /// Forgets what is no longer there, and takes in what a job brings that is seen for the first time.
-    fn forget(&mut self, pods: &[ClusterPod], jobs: &[PlannedJob], roles: &Roles<'_>) {
+    fn forget(&mut self, pods: &[ClusterPod], jobs: &[PlannedJob], roles: &Roles<'_>, now: UnixTime) {
         let known: HashSet<&JobKey> = jobs.iter().map(|job| &job.sized.key).collect();
         self.promises.retain(|promise| known.contains(&promise.job));
         let needs_pod =
             |(job, role, rank): &Slot| roles.get(job, role).is_some_and(|role| !role.finished.contains(rank));
         self.asked.retain(|slot, _| needs_pod(slot));
-        self.pauses.retain(|job, _| known.contains(job));
+        self.pauses.retain(|job, pause| known.contains(job) && pause.counts(now));
+        self.refusals.forget(&known, now);
         self.assignments.retain(|job, _| known.contains(job));
         self.said_at.retain(|job, _| known.contains(job));
         for job in jobs.iter().filter(|job| !self.assignments.contains_key(&job.sized.key)) {
@@ -172,6 +174,23 @@ impl ClusterPlanner {
                 self.asked.entry(slot).or_insert_with(|| Asked { node: node.clone(), since: now });
             }
         }
+    }
+
+    /// A job whose base was refused all the time keeps the pods that it has. The room for the others is free for now.
+    fn note_refusals(&mut self, jobs: &[PlannedJob], roles: &Roles<'_>, now: UnixTime) {
+        let overdue = self
+            .asked
+            .iter()
+            .filter(|((job, role, rank), asked)| rank.0 < roles.min(job, role) && now >= asked.since + START_WITHIN);
+        let overdue: BTreeSet<JobKey> = overdue.map(|((job, ..), _)| job.clone()).collect();
+        for job in jobs.iter().filter(|job| overdue.contains(&job.sized.key)) {
+            if let Some(message) = &job.refused {
+                self.refusals.note(&job.sized.key, message, now);
+            }
+        }
+        let Self { asked, promises, refusals, .. } = self;
+        asked.retain(|(job, ..), _| !refusals.rests(job, now));
+        promises.retain(|promise| !refusals.rests(&promise.job, now));
     }
 
     fn sized(&self, job: &PlannedJob, now: UnixTime) -> SizedJob {
@@ -238,9 +257,7 @@ impl ClusterPlanner {
             }
         }
         for job in &plan.not_started {
-            let times = self.pauses.get(job).map_or(0, |pause| pause.times);
-            let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(times)).min(LONGEST_PAUSE);
-            self.pauses.insert(job.clone(), Pause { until: now + pause, times: times + 1 });
+            self.pauses.insert(job.clone(), Pause::after(self.pauses.get(job).copied(), now));
         }
     }
 
@@ -277,10 +294,12 @@ impl ClusterPlanner {
             let of_role = assigned.entry((promise.job.clone(), promise.role.clone())).or_default();
             of_role.promised.insert(promise.rank, promise.node.to_string());
         }
+        let decisions = Decisions::of(plan, roles);
         let mut changed = Vec::new();
         for job in jobs {
             let key = &job.sized.key;
-            let held = self.say_held(key, held(plan, key, roles), now);
+            let held = self.refusals.cause(key, now).or_else(|| decisions.held(key));
+            let held = self.say_held(key, held, now);
             let before = self.assignments.get(key);
             let mut assignment = JobAssignment { held, roles: BTreeMap::new() };
             for role in &job.sized.roles {
@@ -290,7 +309,7 @@ impl ClusterPlanner {
                 of_role.moved =
                     ending.into_iter().filter(|(rank, _)| of_role.ranks.contains(rank)).map(|(_, uid)| uid).collect();
                 let said = before.and_then(|before| before.roles.get(&role.name)?.cause.clone());
-                of_role.cause = plan.role(key, &role.name).map(cause).or(said);
+                of_role.cause = decisions.cause(key, &role.name).or(said);
                 assignment.roles.insert(role.name.clone(), of_role);
             }
             if before.is_none_or(|before| **before != assignment) {
@@ -325,7 +344,7 @@ impl ClusterPlanner {
             pods.iter().filter(|pod| pod.owner.is_some() && !pod.terminating).filter_map(|pod| pod.waits_since);
         let asked = self.asked.values().map(|asked| asked.since);
         let overdue = waiting.chain(asked).map(|since| since + START_WITHIN);
-        let pauses = self.pauses.values().map(|pause| pause.until);
+        let pauses = self.pauses.values().map(|pause| pause.until).chain(self.refusals.ends());
         let elastic = jobs.iter().filter(|job| job.roles.iter().any(|role| role.max > role.min)).count();
         let settle = (may_settle && elastic > 1).then_some(now + SETTLE_EVERY);
         overdue.chain(pauses).chain(settle).filter(|at| *at > now).min()
@@ -334,22 +353,4 @@ impl ClusterPlanner {
 
 fn slot_of(pod: &ClusterPod) -> Option<Slot> {
     pod.owner.as_ref().map(|owner| (owner.job.clone(), owner.role.clone(), owner.rank))
-}
-
-/// Why pods are missing that the job cannot do without.
-fn held(plan: &ClusterPlan, job: &JobKey, roles: &Roles<'_>) -> Option<Cause> {
-    if let Some(shortage) = plan.shortage(job) {
-        return Some(Cause::new(Reason::JobHeld, format!("{job} {shortage}")));
-    }
-    let is_base = |promise: &&Promise| promise.rank.0 < roles.min(job, &promise.role);
-    let waiting = plan.promises_of(job).filter(is_base).count();
-    let message = format!("{job} has room for {waiting} of its pods as soon as others that are ending there are gone");
-    (waiting > 0).then(|| Cause::new(Reason::JobHeld, message))
-}
-
-/// `trainer 237 -> 184: -53 default/mnist2 needs room for its base`.
-fn cause(decision: &RoleDecision) -> Cause {
-    let text = decision.to_string();
-    let text = text.strip_prefix(decision.job.as_str()).map_or(text.as_str(), str::trim_start);
-    Cause::new(Reason::SizeFromPlanner, text)
 }

@@ -1,11 +1,12 @@
 //! A test cluster as a guard: tests use it through a client or kubectl, break it on purpose, and it ends with its
 //! owner.
 //!
-//! `start` starts it, `connector` reaches its API server, `namespace` makes one namespace per test, and `shared` holds
-//! the cluster that all tests of a process share. [`crate::control_plane`] owns the processes; [`crate::keeper`] ends
-//! them.
+//! `start` starts it, `connector` reaches its API server, `listener` lets a test answer its programs, `namespace` makes one
+//! namespace per test, and `shared` holds the cluster that all tests of a process share. [`crate::control_plane`] owns the
+//! processes; [`crate::keeper`] ends them.
 
 mod connector;
+mod listener;
 mod namespace;
 mod program;
 mod real_nodes;
@@ -30,6 +31,7 @@ use crate::{
     keeper::{Isolation, Keeper, Sandbox},
     nodes::{self, NodeGroup},
     real_nodes::{NodeMount, RealNodes},
+    stages::PodTimes,
     tools::Tools,
 };
 
@@ -41,6 +43,7 @@ pub struct ClusterConfig {
     node_mounts: Vec<NodeMount>,
     isolation: Isolation,
     audit: Audit,
+    pod_times: PodTimes,
 }
 
 impl Default for ClusterConfig {
@@ -59,6 +62,7 @@ impl ClusterConfig {
             node_mounts: Vec::new(),
             isolation: Isolation::WherePossible,
             audit: Audit::Off,
+            pod_times: PodTimes::default(),
         }
     }
 
@@ -78,6 +82,11 @@ impl ClusterConfig {
     /// Runs on the host's loopback also as root, for programs that cannot be started inside a namespace.
     pub fn on_loopback(self) -> Self {
         Self { isolation: Isolation::None, ..self }
+    }
+
+    /// Gives these times to pods on fake nodes that have no annotations for them.
+    pub fn with_pod_times(self, pod_times: PodTimes) -> Self {
+        Self { pod_times, ..self }
     }
 
     /// Has the API server write down every request of a service account: see [`Cluster::audit_log`].

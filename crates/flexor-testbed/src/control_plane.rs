@@ -20,7 +20,7 @@ use crate::{
     log_tail::last_lines,
     pki::Pki,
     real_nodes::CONTROL_PLANE,
-    stages,
+    stages::{self, PodTimes},
     tools::Tools,
 };
 
@@ -139,11 +139,17 @@ pub(crate) struct ControlPlane {
 
 impl ControlPlane {
     /// Writes the files that the components read; starts nothing.
-    pub(crate) fn prepare(tools: Tools, keeper: &Keeper, audit: Audit, node_kind: NodeKind) -> anyhow::Result<Self> {
+    pub(crate) fn prepare(
+        tools: Tools,
+        keeper: &Keeper,
+        audit: Audit,
+        node_kind: NodeKind,
+        times: PodTimes,
+    ) -> anyhow::Result<Self> {
         let folder = keeper.folder();
         let pki = Pki::create(&folder.join("pki"))?;
         fs::create_dir_all(folder.join("log"))?;
-        fs::write(folder.join("stages.yaml"), stages::manifest()).context("write the stages of kwok")?;
+        fs::write(folder.join("stages.yaml"), stages::manifest(times)).context("write the stages of kwok")?;
         let plane = Self {
             tools,
             folder: folder.to_owned(),

@@ -5,7 +5,8 @@
 //! [`cluster_or_skip!`], one cluster for the whole test process, and a [`TestNamespace`] each. Only a test that breaks
 //! the control plane starts its own. As root, [`nodes_or_skip!`] is a cluster with kubelets and containers as well.
 //!
-//! The annotations of [`stages`] control what pods do on the fake nodes. Tests wait with [`await_condition`] and
+//! The annotations of [`stages`] control what pods do on the fake nodes; [`Cluster::serve_metrics`] gives autoscalers
+//! their figures. Tests wait with [`await_condition`] and
 //! [`await_list`].
 //!
 //! The programs that Flexor replaces are the released ones: [`torch_or_skip!`] and [`dlrover_or_skip!`] give an
@@ -21,6 +22,7 @@ mod grpc;
 pub mod images;
 mod keeper;
 mod log_tail;
+mod metrics;
 mod nodes;
 mod pki;
 mod python;
@@ -38,6 +40,7 @@ pub use self::{
     control_plane::Component,
     dlrover::Dlrover,
     grpc::Grpc,
+    metrics::{MetricsServer, QPS},
     nodes::{FAKE_NODE_TAINT, NodeGroup, is_ready},
     python::{PythonEnv, PythonError},
     real_nodes::{BUSYBOX_IMAGE, NodeTools, NodeToolsError, RealNode, import_into_node},

@@ -16,7 +16,12 @@
 //! A pod needs one ending at most; of several the first in the table counts. A change to the pod while a time runs may
 //! lengthen it by up to a second, because Kubernetes keeps start times in whole seconds.
 //!
-//! The stages themselves are the YAML files in `stages/`, in the language of kwok.
+//! The stages themselves are the YAML files in `stages/`, in the language of kwok. [`PodTimes`] stand in for
+//! `start-after` and `stop-after` on pods that have no annotations, because their controller gives them none.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
 
 /// Pending with `ContainerCreating` for this long before Running.
 pub const START_AFTER: &str = "testbed.flexor.dev/start-after";
@@ -53,10 +58,32 @@ const STAGES: &[&str] = &[
     include_str!("../stages/pod-remove.yaml"),
 ];
 
+/// How long pods without annotations of their own take to start and to end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PodTimes {
+    /// The default of [`START_AFTER`].
+    pub start: Option<Duration>,
+    /// The default of [`STOP_AFTER`].
+    pub stop: Option<Duration>,
+}
+
+impl PodTimes {
+    /// As an object that [`POD_FUNCTIONS`] look into.
+    fn to_json(self) -> Value {
+        let times = [(START_AFTER, self.start), (STOP_AFTER, self.stop)].into_iter();
+        let given = times.filter_map(|(annotation, time)| {
+            let (_, name) = annotation.split_once('/')?;
+            Some((name.to_owned(), format!("{}ms", time?.as_millis()).into()))
+        });
+        Value::Object(given.collect::<Map<_, _>>())
+    }
+}
+
 /// All stages as one file for kwok's `--config`.
-pub(crate) fn manifest() -> String {
+pub(crate) fn manifest(times: PodTimes) -> String {
     // On one line the functions fit into any kind of YAML string.
     let functions = POD_FUNCTIONS.split_whitespace().collect::<Vec<_>>().join(" ");
+    let functions = functions.replace("@defaults@", &times.to_json().to_string());
     STAGES.join("---\n").replace("@pods.jq@", &functions)
 }
 
@@ -71,7 +98,8 @@ mod tests {
     fn every_annotation_is_read_by_a_stage() {
         for annotation in ANNOTATIONS {
             let short = annotation.trim_start_matches("testbed.flexor.dev/");
-            assert!(manifest().contains(annotation) || manifest().contains(&format!("\"{short}\"")), "{annotation}");
+            let manifest = manifest(PodTimes::default());
+            assert!(manifest.contains(annotation) || manifest.contains(&format!("\"{short}\"")), "{annotation}");
         }
     }
 
@@ -84,8 +112,17 @@ mod tests {
     }
 
     #[test]
+    fn times_are_written_as_the_stages_read_them() {
+        assert_eq!(PodTimes::default().to_json().to_string(), "{}");
+        let times = PodTimes { start: Some(Duration::from_millis(1500)), stop: None };
+        assert_eq!(times.to_json().to_string(), r#"{"start-after":"1500ms"}"#);
+        assert!(manifest(times).contains(r#"({"start-after":"1500ms"} | .[$name])"#));
+    }
+
+    #[test]
     fn no_placeholder_is_left() {
-        assert!(!manifest().contains("@pods"));
+        let manifest = manifest(PodTimes::default());
+        assert!(!manifest.contains("@pods") && !manifest.contains("@defaults"));
         assert!(!POD_FUNCTIONS.contains(['\'', '#']), "would break a quoted string or a line");
     }
 }

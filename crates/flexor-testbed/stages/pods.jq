@@ -1,4 +1,4 @@
-def annotation($name): .metadata.annotations["testbed.flexor.dev/" + $name];
+def annotation($name): .metadata.annotations["testbed.flexor.dev/" + $name] // (@defaults@ | .[$name]);
 
 def seconds:
   if endswith("ms") then (.[:-2] | tonumber) / 1000

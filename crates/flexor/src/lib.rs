@@ -1,10 +1,12 @@
 //! The `flexor` command: command tree, output and wiring. All behaviour is in the other crates.
 //!
-//! It is a library beside a three-line `main`, so that the command reference is generated from the tree that runs.
+//! It is a library beside a three-line `main`, so that the command reference is generated from the tree that runs, and
+//! that the chores print a run of an experiment as `flexor sim` does.
 
 mod checkpoint;
 pub mod cli;
 mod predict;
+pub mod sim;
 
 mod completions;
 mod crd;
@@ -27,7 +29,6 @@ mod ps;
 mod run;
 mod sidecar;
 mod signals;
-mod sim;
 mod validate;
 mod verbs;
 mod version;

@@ -1,8 +1,8 @@
 //! `flexor sim`: the published experiments of EDL on a model of a cluster, with four policies side by side.
 
-mod picture;
+pub mod picture;
 mod report;
-mod table;
+pub mod table;
 
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ pub enum Case {
 }
 
 impl Case {
-    fn experiment(self, policy: Policy, grace: u32) -> Experiment {
+    pub fn experiment(self, policy: Policy, grace: u32) -> Experiment {
         match self {
             Self::Case1 => Experiment::case1(policy, grace),
             Self::Case2 => Experiment::case2(policy, grace),

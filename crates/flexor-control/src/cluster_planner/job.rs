@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flexor_engine::controller::{JobAssignment, JobStatus, Planning};
-use flexor_model::{Job, MOST_REPLICAS, Quantity, Rank, Role, RoleKind, Sizing, UnixTime, requests_of};
+use flexor_model::{Job, MOST_REPLICAS, Quantity, Rank, Reason, Role, RoleKind, Sizing, UnixTime, requests_of};
 use flexor_sched::{JobKey, PodShape, Promise, SizedJob, SizedRole, TaintEffect, Toleration};
 use serde_json::Value;
 
@@ -13,6 +13,8 @@ pub struct PlannedJob {
     pub sized: SizedJob,
     /// The promises in its status, for a planner that sees it for the first time.
     pub promised: Vec<Promise>,
+    /// Why its pods cannot be created, if the API server refuses them.
+    pub refused: Option<String>,
 }
 
 /// Whether the cluster's planner sizes the job.
@@ -58,7 +60,9 @@ pub fn planned_job(
     let roles: Vec<SizedRole> = roles.collect();
     // A program that has ended somewhere has no work for new pods.
     let growth_paused = roles.iter().any(|role| !role.finished.is_empty());
-    PlannedJob { sized: SizedJob { key: key.clone(), priority, created, roles, growth_paused }, promised }
+    let refused = status.cause.as_ref().filter(|cause| cause.reason == Reason::CreateRefused);
+    let refused = refused.map(|cause| cause.message.clone());
+    PlannedJob { sized: SizedJob { key: key.clone(), priority, created, roles, growth_paused }, promised, refused }
 }
 
 /// The least and the most replicas. Only workers are elastic, and only until a person decides.

@@ -33,7 +33,7 @@ fn job(name: &str, created: u64, min: u32, max: u32) -> PlannedJob {
         roles: vec![role("master", 1, 1), role("pserver", 2, 2), role("trainer", min, max)],
         growth_paused: false,
     };
-    PlannedJob { sized, promised: Vec::new() }
+    PlannedJob { sized, promised: Vec::new(), refused: None }
 }
 
 /// A cluster whose controllers carry assignments out.
@@ -258,4 +258,44 @@ fn a_held_job_says_its_numbers_anew_only_now_and_then() {
     world.pods[0].terminating = true;
     world.now += Duration::from_secs(1);
     assert!(!world.plan().contains(&"default/large".into()), "a second later nothing is said");
+}
+
+#[test]
+fn a_job_whose_pods_are_refused_leaves_its_room_to_others() {
+    let mut world = World::new(2, 4);
+    world.jobs.push(job("default/refused", 1, 4, 4));
+    world.jobs.push(job("default/other", 2, 2, 2));
+    world.plan();
+    assert_eq!((world.trainers("default/refused"), world.trainers("default/other")), (4, 0));
+    // Its quota allows one pod: the master.
+    let refused = |world: &mut World, is_refused: bool| {
+        let message = "refused-trainer-0 cannot be created: exceeded quota";
+        world.jobs[0].refused = is_refused.then(|| message.to_owned());
+    };
+    world.carry_out();
+    world.pods.retain(|pod| pod.owner.as_ref().unwrap().role == role("master"));
+    refused(&mut world, true);
+    world.plan();
+    assert_eq!(world.trainers("default/other"), 0, "it may be allowed in a moment");
+    world.now += Duration::from_secs(61);
+    world.plan();
+    refused(&mut world, false);
+    assert_eq!((world.trainers("default/refused"), world.trainers("default/other")), (0, 2));
+    let held = world.assignment("default/refused").held.clone().unwrap();
+    assert!(held.message.contains("leaves its room to others for 30 s") && held.message.contains("quota"), "{held}");
+    assert_eq!(world.assignment("default/refused").roles[&role("master")].ranks.len(), 1, "it keeps what it has");
+    world.carry_out();
+    world.plan();
+    // It is tried again where there is room.
+    world.jobs.remove(1);
+    world.pods.retain(|pod| pod.owner.as_ref().unwrap().job == "default/refused".into());
+    world.now += Duration::from_secs(31);
+    world.plan();
+    assert_eq!(world.trainers("default/refused"), 4);
+    assert_eq!(world.assignment("default/refused").held, None);
+    refused(&mut world, true);
+    world.now += Duration::from_secs(61);
+    world.plan();
+    let held = world.assignment("default/refused").held.clone().unwrap();
+    assert!(held.message.contains("for 60 s"), "{held}");
 }

@@ -62,7 +62,7 @@ pub(super) async fn await_api_server(cluster: &Cluster) -> anyhow::Result<()> {
 fn prepare(tools: Tools, node_tools: Option<NodeTools>, config: &ClusterConfig) -> anyhow::Result<Cluster> {
     let keeper = Keeper::start(config.isolation)?;
     let node_kind = if node_tools.is_some() { NodeKind::Real } else { NodeKind::Fake };
-    let mut plane = ControlPlane::prepare(tools.clone(), &keeper, config.audit, node_kind)?;
+    let mut plane = ControlPlane::prepare(tools.clone(), &keeper, config.audit, node_kind, config.pod_times)?;
     // The API server starts beside the nodes' container runtimes.
     for component in [Component::Etcd, Component::ApiServer] {
         plane.start(component)?;

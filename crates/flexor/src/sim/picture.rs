@@ -1,8 +1,7 @@
-//! A picture of the runs of an experiment: a line for each policy.
+//! A picture of the runs of an experiment: a line for each.
 
 use flexor_sched::sim::{Report, Sample};
 
-use super::table::policy_word;
 use crate::picture::axis::{self, Axis};
 use crate::picture::svg::{Anchor, Svg, colour, width};
 
@@ -29,15 +28,16 @@ fn thousandths(cpu: u64) -> f64 {
     cpu as f64
 }
 
-pub fn of(runs: &[&Report]) -> String {
+/// The picture of runs, each with its name.
+pub fn of(runs: &[(&str, &Report)]) -> String {
     let mut svg = Svg::new(WIDTH);
     legend(&mut svg, runs);
-    let last = runs.iter().filter_map(|run| run.samples.last()).map(|sample| sample.second).max().unwrap_or(0);
+    let last = runs.iter().filter_map(|(_, run)| run.samples.last()).map(|sample| sample.second).max().unwrap_or(0);
     let time = Axis::new(f64::from(last), LEFT, RIGHT);
     let mut top = TOP;
     for (name, value) in CHARTS {
         let of_run = |run: &Report| run.samples.iter().map(|sample| value(run, sample)).collect::<Vec<_>>();
-        let most = runs.iter().flat_map(|run| of_run(run)).fold(0.0, f64::max);
+        let most = runs.iter().flat_map(|(_, run)| of_run(run)).fold(0.0, f64::max);
         if most == 0.0 {
             continue;
         }
@@ -48,7 +48,7 @@ pub fn of(runs: &[&Report]) -> String {
             svg.text((LEFT - 10.0, y + 4.0), 11.0, colour::INK, Anchor::End, &tick.text);
         }
         svg.text((14.0, top + 4.0), 12.0, colour::INK, Anchor::Start, name);
-        for (run, stroke) in runs.iter().zip(colour::OF_JOBS) {
+        for ((_, run), stroke) in runs.iter().zip(colour::OF_JOBS) {
             let at = |sample: &Sample| time.position(f64::from(sample.second));
             let points: Vec<(f64, f64)> =
                 run.samples.iter().map(|sample| (at(sample), values.position(value(run, sample)))).collect();
@@ -64,10 +64,9 @@ pub fn of(runs: &[&Report]) -> String {
     svg.finish(bottom + 30.0)
 }
 
-fn legend(svg: &mut Svg, runs: &[&Report]) {
+fn legend(svg: &mut Svg, runs: &[(&str, &Report)]) {
     let mut x = LEFT;
-    for (run, stroke) in runs.iter().zip(colour::OF_JOBS) {
-        let name = policy_word(run.policy);
+    for ((name, _), stroke) in runs.iter().zip(colour::OF_JOBS) {
         svg.path(&[(x, 18.0), (x + 18.0, 18.0)], stroke);
         svg.text((x + 24.0, 22.0), 12.0, colour::INK, Anchor::Start, name);
         x += 24.0 + width(name, 12.0) + 20.0;

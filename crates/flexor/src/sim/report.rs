@@ -18,7 +18,8 @@ pub fn write(folder: &Path, case: Case, runs: &[Report]) -> io::Result<()> {
     let mut graces: Vec<u32> = runs.iter().map(|run| run.grace).collect();
     graces.dedup();
     for grace in graces {
-        let of_grace: Vec<&Report> = runs.iter().filter(|run| run.grace == grace).collect();
+        let of_grace = runs.iter().filter(|run| run.grace == grace);
+        let of_grace: Vec<(&str, &Report)> = of_grace.map(|run| (table::policy_word(run.policy), run)).collect();
         let name = format!("grace-{grace}.svg");
         fs::write(folder.join(&name), picture::of(&of_grace))?;
         text.push_str(&format!("![Pods take {grace} s to end]({name})\n\n"));

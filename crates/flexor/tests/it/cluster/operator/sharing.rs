@@ -1,4 +1,5 @@
-//! Jobs that the planner sizes, under faults: the operator is killed, a job is too large, a PriorityClass is missing.
+//! Jobs that the planner sizes, under faults: the operator is killed, a job is too large, a PriorityClass is missing, a
+//! quota refuses pods.
 
 use flexor_testbed::{ClusterConfig, NodeGroup, TestNamespace, cluster_or_skip};
 
@@ -94,4 +95,26 @@ async fn what_a_job_lacks_is_in_its_status() {
     let class = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: flexor-surplus}, value: -100, preemptionPolicy: Never}";
     apply(&namespace, class);
     eventually("the job to grow", || operator.log(), || (running(&namespace).len() == 5).then_some(()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_of_one_tenant_keeps_no_room_from_another() {
+    let _turn = turn().await;
+    let cluster = cluster_or_skip!(small_cluster());
+    let operator = served(&cluster).await;
+    let (poor, other) = (cluster.namespace("poor").await.unwrap(), cluster.namespace("other").await.unwrap());
+    apply(&poor, "{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {pods: 1}}}");
+    eventually("the quota to hold", String::new, || {
+        (!get(&poor, &["resourcequota", "q"])["status"]["hard"].is_null()).then_some(())
+    });
+    apply(&poor, &job("refused", 4, 4));
+    await_reason(&poor, &operator, "refused", "CreateRefused", "exceeded quota");
+    apply(&other, &job("waits", 4, 4));
+    await_reason(&other, &operator, "waits", "JobHeld", "needs 6 cores");
+    // A minute later the room of the first is given to the second.
+    await_pods(&other, &operator, &[pods("waits", 0..4)]);
+    await_reason(&poor, &operator, "refused", "JobHeld", "refused");
+    succeed(&mut poor.kubectl(["delete", "resourcequota", "q"]));
+    succeed(&mut other.kubectl(["delete", "trainingjob", "waits"]));
+    eventually("the first to run", || operator.log(), || (running(&poor).len() == 6).then_some(()));
 }
