@@ -40,7 +40,7 @@ pub fn read(path: &Path) -> Result<Token, TokenFileError> {
     if text.len() as u64 > LONGEST {
         return Err(TokenFileError::TooLong { path: path.to_owned() });
     }
-    if metadata.mode() & READABLE_BY_OTHERS != 0 {
+    if metadata.mode() & READABLE_BY_OTHERS != 0 && !is_in_secret(path) {
         static WARNING: Once = Once::new();
         WARNING.call_once(|| {
             let file = path.display();
@@ -48,6 +48,11 @@ pub fn read(path: &Path) -> Result<Token, TokenFileError> {
         });
     }
     Token::parse(&text).map_err(|error| TokenFileError::Invalid { path: path.to_owned(), error })
+}
+
+/// Whether a file is in a volume that kubelet fills. Only containers that mount it see it, whatever its mode is.
+fn is_in_secret(path: &Path) -> bool {
+    path.parent().is_some_and(|folder| folder.join("..data").exists())
 }
 
 /// Creates a file with a random token, which only its owner can read. It replaces a file that is there.

@@ -153,6 +153,7 @@ mod tests {
     #[test]
     fn a_mismatched_pair_is_refused_with_the_reason() {
         let huge = [&IMAGES[..4], &[0xff; 12], &IMAGES[16..]].concat();
+        let without_pixels = [&IMAGES[..8], &[0; 4], &IMAGES[12..16]].concat();
         let floats = [&[0, 0, 0x0d, 1][..], &LABELS[4..]].concat();
         let folder = folder_with(&[
             ("alone-images", IMAGES),
@@ -160,6 +161,8 @@ mod tests {
             ("short-labels", LABELS),
             ("huge-images", &huge),
             ("huge-labels", LABELS),
+            ("no-pixels-images", &without_pixels),
+            ("no-pixels-labels", LABELS),
             ("few-images", IMAGES),
             ("few-labels", &[0, 0, 8, 1, 0, 0, 0, 2, 7, 8]),
             ("float-images", IMAGES),
@@ -170,6 +173,7 @@ mod tests {
             ("alone-images", "no labels beside it"),
             ("short-images", "has 11 bytes of data, and its header says 12"),
             ("huge-images", "has an impossible size in its header"),
+            ("no-pixels-images", "has an impossible size in its header"),
             ("few-images", "2 labels of 1 bytes each for 3 images"),
             ("float-images", "holds numbers of the kind 0x0d"),
             ("short-labels", "these are labels"),
@@ -194,5 +198,33 @@ mod tests {
         let mut records = Vec::new();
         pair.read(0..2, &mut |_, record| records.push(record.to_vec())).unwrap();
         assert_eq!(records, [[40, 0, 0, 0, 0, 0, 0], [41, 1, 1, 1, 1, 1, 1]]);
+    }
+
+    /// The checked-in inputs of the fuzz target `idx` fulfil its claim.
+    #[test]
+    fn any_two_files_are_images_with_their_labels_or_refused() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/idx");
+        let mut opened = Vec::new();
+        for input in corpus.read_dir().unwrap().map(|entry| entry.unwrap()) {
+            let bytes = std::fs::read(input.path()).unwrap();
+            let Some((length, rest)) = bytes.split_first_chunk() else { continue };
+            let (images, labels) = rest.split_at(usize::from(u16::from_be_bytes(*length)).min(rest.len()));
+            let folder = folder_with(&[("x-images", images), ("x-labels", labels)]);
+            let Ok(pair) = IdxPair::open(&folder.path().join("x-images")) else { continue };
+            let read = |range: Range<u64>| {
+                let mut found = Vec::new();
+                pair.read(range, &mut |_, record| found.push(record.to_vec())).unwrap();
+                found
+            };
+            let whole = read(0..pair.records());
+            assert_eq!(whole.len() as u64, pair.records(), "{}", input.path().display());
+            for (number, record) in (0..).zip(&whole) {
+                assert_eq!(read(number..number + 1), std::slice::from_ref(record), "{}", input.path().display());
+            }
+            opened.push(input.file_name().into_string().unwrap());
+        }
+        opened.sort();
+        let good = ["eight_dimensions", "gzipped", "gzipped_images", "megabyte_of_zeros", "plain", "two_members"];
+        assert_eq!(opened, good);
     }
 }

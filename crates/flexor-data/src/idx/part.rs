@@ -67,15 +67,21 @@ pub(super) struct IdxReader<'a> {
 
 impl IdxFile {
     pub(super) fn open(path: &Path) -> Result<Self, DataError> {
+        Self::open_within(path, MOST_UNPACKED)
+    }
+
+    /// Opens a file. A gzipped one may unpack to so many bytes.
+    fn open_within(path: &Path, most: u64) -> Result<Self, DataError> {
         let refused = |why: String| DataError::Idx { path: path.to_owned(), why };
         let (file, content) = DataFile::open(path)?;
         let mut magic = [0; 2];
         let is_packed = content.read_exact_at(&mut magic, 0).is_ok() && magic == GZIP;
-        let unpacked: Option<Arc<[u8]>> = is_packed.then(|| unpack(path, &content)).transpose()?.map(Into::into);
+        let unpacked: Option<Arc<[u8]>> = is_packed.then(|| unpack(path, &content, most)).transpose()?.map(Into::into);
         let source = unpacked.as_ref().map_or(&content as &dyn ReadAt, |bytes| bytes as &dyn ReadAt);
         let sizes = sizes(source).map_err(refused)?;
         let item = sizes[1..].iter().try_fold(1_usize, |product, size| product.checked_mul(*size as usize));
-        let item = item.filter(|item| *item <= u32::MAX as usize);
+        // There is no telling apart items without bytes.
+        let item = item.filter(|item| (1..=u32::MAX as usize).contains(item));
         let promised = item.and_then(|item| (item as u64).checked_mul(u64::from(sizes[0])));
         let Some((item, promised)) = item.zip(promised) else {
             return Err(refused("has an impossible size in its header".to_owned()));
@@ -152,14 +158,47 @@ fn sizes(source: &dyn ReadAt) -> Result<Vec<u32>, String> {
     Ok(words.chunks_exact(4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]])).collect())
 }
 
-fn unpack(path: &Path, content: &File) -> Result<Vec<u8>, DataError> {
+fn unpack(path: &Path, content: &File, most: u64) -> Result<Vec<u8>, DataError> {
     let mut bytes = Vec::new();
     let packed = std::io::BufReader::new(content);
-    let read = MultiGzDecoder::new(packed).take(MOST_UNPACKED + 1).read_to_end(&mut bytes);
+    let read = MultiGzDecoder::new(packed).take(most + 1).read_to_end(&mut bytes);
     let refused = |why: String| DataError::Idx { path: path.to_owned(), why };
     read.map_err(|error| refused(format!("broken gzip: {error}")))?;
-    if bytes.len() as u64 > MOST_UNPACKED {
-        return Err(refused(format!("it unpacks to more than {MOST_UNPACKED} bytes; unpack it with gunzip first")));
+    if bytes.len() as u64 > most {
+        return Err(refused(format!("it unpacks to more than {most} bytes; unpack it with gunzip first")));
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// Labels that are all 0, gzipped.
+    fn packed_labels(count: u32) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(&[0, 0, BYTES, LABELS as u8]).unwrap();
+        encoder.write_all(&count.to_be_bytes()).unwrap();
+        encoder.write_all(&vec![0; count as usize]).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn a_gzipped_file_that_grows_without_end_is_refused() {
+        const COUNT: u32 = 32 << 20;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bomb-labels-idx1-ubyte.gz");
+        let packed = packed_labels(COUNT);
+        assert!(packed.len() < 64 << 10, "{} bytes", packed.len());
+        std::fs::write(&path, packed).unwrap();
+        let unpacked = u64::from(COUNT) + header_length(LABELS);
+        assert_eq!(IdxFile::open_within(&path, unpacked).unwrap().count(), u64::from(COUNT));
+        for most in [unpacked - 1, 1 << 20, 0] {
+            let refused = IdxFile::open_within(&path, most).unwrap_err().to_string();
+            let expected = format!("it unpacks to more than {most} bytes; unpack it with gunzip first");
+            assert!(refused.contains(&expected), "{refused}");
+        }
+    }
 }

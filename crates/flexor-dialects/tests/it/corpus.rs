@@ -1,9 +1,10 @@
 //! The checked-in inputs of the fuzz targets, each held to what its target claims (`fuzz/fuzz_targets/`).
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use flexor_dialects::{
     elasticdl::{self, Command},
+    launch_options::{self, Asked},
     manifest,
 };
 use flexor_model::Quantity;
@@ -48,5 +49,30 @@ fn any_arguments_are_a_command_or_a_list_of_what_is_wrong() {
             }
         }
         Err(findings) => assert!(!findings.is_empty()),
+    });
+}
+
+#[test]
+fn any_arguments_are_a_launch_within_bounds_or_a_list_of_what_is_wrong() {
+    replay("launch_options", |bytes| {
+        let mut words = elasticdl::args_of_bytes(bytes);
+        let is_variable =
+            |word: &String| word.contains('=') && ["PET_", "NODE_NUM"].iter().any(|name| word.starts_with(name));
+        let behind = words.iter().position(|word| !is_variable(word)).unwrap_or(words.len());
+        let args = words.split_off(behind);
+        let variables = words.iter().filter_map(|word| word.split_once('='));
+        let variables: BTreeMap<String, String> =
+            variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        match launch_options::parse(&args, &variables) {
+            Err(findings) => assert!(findings.iter().any(flexor_dialects::Finding::is_error)),
+            Ok(parsed) => {
+                assert!(!parsed.warnings.iter().any(flexor_dialects::Finding::is_error));
+                if let Asked::Launch(options) = parsed.asked {
+                    assert!(1 <= options.nodes.min && options.nodes.min <= options.nodes.max);
+                    assert!(1 <= options.node_unit && options.node_unit <= options.nodes.max);
+                    assert!((1..=32_768).contains(&options.processes.count(|_| 2).unwrap()));
+                }
+            }
+        }
     });
 }

@@ -115,3 +115,21 @@ fn broken_frames_are_named() {
     let gzip = flaw(read_all(&chunk(Compressor::Gzip, 1, b"no gzip at all")).unwrap_err()).to_string();
     assert!(gzip.starts_with("the compressed data is broken"), "{gzip}");
 }
+
+/// A gzip member of zeros, again and again: a quarter of a megabyte that unpacks to more than is ever held in memory.
+#[test]
+fn a_gzip_chunk_that_grows_without_end_is_damaged() {
+    const MEMBER: usize = 1 << 20;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(&vec![0; MEMBER]).unwrap();
+    let member = encoder.finish().unwrap();
+    let limit: u64 = 256 << 20;
+    let bomb = chunk(Compressor::Gzip, 1, &member.repeat(limit as usize / MEMBER + 1));
+    assert!(bomb.len() < MEMBER, "{} bytes", bomb.len());
+    let error = read_all(&bomb).unwrap_err();
+    assert_eq!((error.from, flaw(error)), (0, Flaw::TooLarge { limit }));
+
+    // What follows it is read.
+    let file = [bomb, ours(&[b"one".to_vec()], Compressor::Gzip, 100)].concat();
+    assert_eq!(Memory::new().read(&file, 1..2).unwrap(), [b"one".to_vec()]);
+}
