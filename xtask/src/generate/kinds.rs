@@ -1,4 +1,4 @@
-//! The tables of `docs/reference/{elasticjob,scaleplan,torchelastic}.md`, from the definitions of the kinds.
+//! The tables of `docs/reference/{elasticjob,scaleplan,torchelastic,trainingjob}.md`, from the definitions of the kinds.
 //!
 //! The pages are written by hand, with marks around the parts that are generated: `<!-- gen: spec -->` and
 //! `<!-- gen: end -->`. Their manifests are checked too, so that a page cannot show one that is refused.
@@ -14,10 +14,11 @@ use super::table::table;
 use crate::tree::Tree;
 
 /// Each page with the definition that it is about.
-const KINDS: [(&str, &str); 3] = [
+const KINDS: [(&str, &str); 4] = [
     ("docs/reference/elasticjob.md", "elasticjobs.elastic.iml.github.io"),
     ("docs/reference/scaleplan.md", "scaleplans.elastic.iml.github.io"),
     ("docs/reference/torchelastic.md", "elasticjobs.elastic.pytorch.org"),
+    ("docs/reference/trainingjob.md", "trainingjobs.paddlepaddle.org"),
 ];
 
 const BEGIN: &str = "<!-- gen: ";
