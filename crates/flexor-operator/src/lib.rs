@@ -69,7 +69,7 @@ pub enum OperatorError {
     ForeignKinds(Vec<String>),
     #[error(
         "Secret {secret} in namespace {namespace} has no entry `key` of at least 32 bytes; delete it, and a new one is created \
-         (pods of running jobs have to be deleted then as well)"
+         (running jobs keep tokens of the old key; docs/operations/security.md says how they get new ones)"
     )]
     Key { namespace: String, secret: &'static str },
     #[error("no random numbers: {0}")]

@@ -95,8 +95,9 @@ impl Publisher {
         };
         let event = events::Event {
             type_: if text.type_ == "Warning" { EventType::Warning } else { EventType::Normal },
-            // Kubernetes folds events that differ in their message only, so what differs is said here as well.
-            action: if related.is_some() { text.reason.clone() } else { cut(text.message.clone(), LONGEST_ACTION) },
+            // Events that differ in their message only would be folded into one with the first message, so what differs is
+            // said here as well. A pod does not tell its successor's events apart: its uid may not be known yet.
+            action: cut(text.message.clone(), LONGEST_ACTION),
             reason: text.reason,
             note: Some(cut(text.message, LONGEST_NOTE)),
             secondary: related.map(Into::into),

@@ -154,7 +154,9 @@ impl SessionProtocol {
             last.retry_at = Some(now + self.backoff.next_delay());
         }
         match (reply.result, answered) {
-            (Some(Answer::World(world)), _) if MemberState::try_from(world.state).is_err() => {
+            (Some(Answer::World(world)), _)
+                if matches!(MemberState::try_from(world.state), Ok(MemberState::Unspecified) | Err(_)) =>
+            {
                 let state = world.state;
                 ReplyEffect::SessionRefused(format!("the master reports a state of this node that is unknown: {state}"))
             }

@@ -11,7 +11,7 @@ use flexor_wire::master::v1 as wire;
 use crate::job::Job;
 use crate::training_status::accounted_batches;
 
-/// The sample of a job; `None` for a job that does not size itself, and until it has data.
+/// The sample of a job; `None` for a job that does not size itself, until it has data, and for what cannot be read.
 pub(super) fn of(job: &Job, observed: &wire::Observed) -> Option<Sample> {
     let sizing = observed.sizing.as_ref()?;
     let status = job.status();
@@ -40,7 +40,10 @@ pub(super) fn of(job: &Job, observed: &wire::Observed) -> Option<Sample> {
         machine: sizing.shared_millicores,
         ceiling: bounds(sizing.ceiling.as_ref()),
         largest_pod: bounds(sizing.largest_pod.as_ref()),
-        plan: sizing.plan.as_ref().map(plan),
+        plan: match &sizing.plan {
+            Some(latest) => Some(plan(latest)?),
+            None => None,
+        },
     })
 }
 
@@ -95,12 +98,29 @@ fn bounds(of: Option<&wire::Bounds>) -> Ceiling {
     of.map_or_else(Ceiling::default, |of| Ceiling { millicores: of.millicores, bytes: of.bytes })
 }
 
-fn plan(plan: &wire::AutomaticPlan) -> AutomaticPlan {
-    let state = match plan.state() {
-        wire::automatic_plan::State::Open => PlanState::Open,
-        wire::automatic_plan::State::Succeeded => PlanState::Succeeded,
-        wire::automatic_plan::State::NoRoom => PlanState::NoRoom,
-        wire::automatic_plan::State::Failed | wire::automatic_plan::State::Unspecified => PlanState::Failed,
+/// `None` if it is in a state that this version does not know: then nothing is decided.
+fn plan(plan: &wire::AutomaticPlan) -> Option<AutomaticPlan> {
+    use wire::automatic_plan::State;
+    let state = match State::try_from(plan.state).ok()? {
+        State::Open => PlanState::Open,
+        State::Succeeded => PlanState::Succeeded,
+        State::NoRoom => PlanState::NoRoom,
+        State::Failed => PlanState::Failed,
+        State::Unspecified => return None,
     };
-    AutomaticPlan { number: plan.number, state }
+    Some(AutomaticPlan { number: plan.number, state })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_in_an_unknown_state_is_not_taken_for_one_that_failed() {
+        let read = |state| plan(&wire::AutomaticPlan { number: 7, state }).map(|plan| plan.state);
+        assert_eq!(read(wire::automatic_plan::State::Failed.into()), Some(PlanState::Failed));
+        for unknown in [wire::automatic_plan::State::Unspecified.into(), 99] {
+            assert_eq!(read(unknown), None);
+        }
+    }
 }

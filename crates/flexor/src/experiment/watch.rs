@@ -36,13 +36,14 @@ async fn watch(args: &WatchArgs, cluster: &Connection) -> anyhow::Result<()> {
     let mut has_begun = false;
     while !collector.is_complete() {
         ticks.tick().await;
+        let at = began.elapsed();
         match observe(cluster).await {
             Ok(observation) => {
                 if !has_begun {
                     output::text(&collector.heading())?;
                 }
                 has_begun = true;
-                output::text(&collector.observe(began.elapsed(), &observation))?;
+                output::text(&collector.observe(at, &observation))?;
             }
             // An API server that restarts is no end of an experiment that takes hours.
             Err(error) if has_begun => output::note(&format!("warning: {}", output::with_causes(&error))),

@@ -2,7 +2,9 @@
 
 mod sizing;
 
-use flexor_engine::controller::JobStatus;
+use std::time::Duration;
+
+use flexor_engine::controller::{JobStatus, SizeChange};
 use flexor_local::api::{Client, Resource};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -37,7 +39,8 @@ pub async fn run(client: &Client, args: &WhyArgs) -> anyhow::Result<Exit> {
     let parts = [
         format!("{}{}{}", headline(&kind, &job, now), halted(&job), sizing::pace(&metrics)),
         sizes(&job),
-        sizing::held_roles(&job, &events, now),
+        titled("Sizes from the cluster's planner", &indented(&size_changes(&job, now))),
+        sizing::held_roles(&job, &plans, &events, now),
         titled("Slots", &indented(&slots(&job, now))),
         waiting(open),
         sizing::automatic_plans(&job, &plans, now),
@@ -143,6 +146,16 @@ pub fn slots(job: &Value, now: Timestamp) -> String {
         }
     }
     lines
+}
+
+/// The last changes of targets by the cluster's planner: a line each, the newest last.
+fn size_changes(job: &Value, now: Timestamp) -> String {
+    let Ok(status) = JobStatus::deserialize(&job["status"]["flexor"]) else { return String::new() };
+    let line = |change: &SizeChange| {
+        let age = Duration::try_from(now.duration_since(Timestamp::from(change.at))).unwrap_or_default();
+        format!("{} ago {}\n", age::text(age), on_one_line(&change.message))
+    };
+    status.size_changes.iter().map(line).collect()
 }
 
 fn waiting<'a>(plans: impl Iterator<Item = &'a Value>) -> String {

@@ -1,6 +1,7 @@
 //! Tests of the manifests on a real API server.
 
 mod definitions;
+mod edl_page;
 mod examples;
 pub mod installed;
 mod listings;

@@ -19,6 +19,7 @@ mod paddle;
 mod ps_elasticdl;
 pub mod run;
 mod sidecar;
+mod sim;
 mod sources;
 mod tutorials;
 mod validate;

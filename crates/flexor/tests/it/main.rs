@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "whatever fails here fails a test")]
 
 mod cluster;
+mod condition;
 mod listings;
 mod local;
+mod model;
 mod node;
+mod page;
 mod peers;
 mod program;

@@ -2,6 +2,5 @@
 
 mod faults;
 mod fixture;
-mod page;
 mod training_jobs;
 mod tutorials;

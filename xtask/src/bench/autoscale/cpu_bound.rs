@@ -23,7 +23,7 @@ pub(super) fn run(setup: &Setup) -> Result<Vec<Row>> {
     let play = |manifest: &str, settle: u32| -> Result<f64> {
         let time = Duration::from_secs(START + u64::from(settle) + u64::from(measure));
         let job = MeasuredRun::play(&flexor, manifest, time)?;
-        for event in ["PlanBegun", "PlanMeasured"].into_iter().flat_map(|reason| job.events(reason)) {
+        for event in ["SizeFromPlan", "PlanMeasured"].into_iter().flat_map(|reason| job.events(reason)) {
             eprintln!("  {:.1} s: {}", event["at"].as_f64().unwrap_or(0.0), event["message"].as_str().unwrap_or(""));
         }
         job.pace(job.seconds() - f64::from(measure), job.seconds())

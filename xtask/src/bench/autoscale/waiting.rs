@@ -31,14 +31,14 @@ pub(super) fn run(setup: &Setup) -> Result<Vec<Row>> {
     let (mut before, mut after, mut faster, mut until) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..setup.repeats {
         let job = MeasuredRun::play(&flexor, &manifest, TIME)?;
-        let (first, plan) = (job.first_step()?, job.first_event("PlanBegun").context("it made no plan")?);
+        let (first, plan) = (job.first_step()?, job.first_event("SizeFromPlan").context("it made no plan")?);
         let workers = job.pods().filter(|(role, _)| *role == "worker").map(|(_, at)| at);
         let grown = workers.fold(plan, f64::max);
         let slow = job.pace(first, plan)?;
         let fast = job.pace(grown + SETTLING, job.seconds())?;
         let reached = job.reached(FASTER * slow).map_or(f64::INFINITY, |at| at - first);
         eprintln!("{slow:.1} → {fast:.1} steps/s; three times as fast {reached:.1} s after the first batch");
-        for event in ["PlanBegun", "PlanMeasured"].into_iter().flat_map(|reason| job.events(reason)) {
+        for event in ["SizeFromPlan", "PlanMeasured"].into_iter().flat_map(|reason| job.events(reason)) {
             eprintln!("  {:.1} s: {}", event["at"].as_f64().unwrap_or(0.0), event["message"].as_str().unwrap_or(""));
         }
         before.push(slow);

@@ -34,7 +34,7 @@ pub(super) async fn run(site: &Site, repeats: u32) -> Result<Vec<Row>> {
 
         let job = format!("mnist-{repeat}");
         let began = Instant::now();
-        site.create("elasticjobs", &object("ElasticJob", &job, &spec())).await?;
+        site.create("elasticjobs", &object("ElasticJob", &job, &spec(&job))).await?;
         site.await_phase("elasticjobs", &job, "Running").await?;
         running.push(began.elapsed().as_secs_f64());
         let worker = |number: u32| format!("{job}-edljob-worker-{number}");
@@ -81,13 +81,17 @@ pub(super) async fn run(site: &Site, repeats: u32) -> Result<Vec<Row>> {
     ])
 }
 
-fn spec() -> Value {
+fn spec(job: &str) -> Value {
     json!({
         "distributionStrategy": "AllreduceStrategy",
         "replicaSpecs": { "worker": {
             "replicas": 2,
             "autoScale": false,
-            "template": { "spec": { "terminationGracePeriodSeconds": 5, "containers": [container(&[])] } },
+            "template": { "spec": {
+                "terminationGracePeriodSeconds": 5,
+                "containers": [container(job, &[])],
+                "volumes": [shared_disk()],
+            } },
         } },
     })
 }
@@ -98,12 +102,28 @@ fn bare_pod(name: &str) -> Value {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": { "name": name },
-        "spec": { "restartPolicy": "Never", "containers": [container(&["--standalone"])] },
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [container(name, &["--standalone"])],
+            "volumes": [shared_disk()],
+        },
     })
 }
 
-fn container(options: &[&str]) -> Value {
-    let program = ["--nproc-per-node=1", "train.py", "--epochs=100000", "--log-every=1", "--checkpoint=/tmp/model.pt"];
+/// The checkpoint is on the disk that all nodes share: a replacement goes on from the step of the others.
+fn container(job: &str, options: &[&str]) -> Value {
+    let checkpoint = format!("--checkpoint=/data/{job}.pt");
+    let program = ["--nproc-per-node=1", "train.py", "--epochs=100000", "--log-every=1", &checkpoint];
     let command: Vec<&str> = ["torchrun"].iter().chain(options).chain(&program).copied().collect();
-    json!({ "name": "main", "image": "torch-mnist:latest", "imagePullPolicy": "IfNotPresent", "command": command })
+    json!({
+        "name": "main",
+        "image": "torch-mnist:latest",
+        "imagePullPolicy": "IfNotPresent",
+        "command": command,
+        "volumeMounts": [{ "name": "data", "mountPath": "/data" }],
+    })
+}
+
+fn shared_disk() -> Value {
+    json!({ "name": "data", "persistentVolumeClaim": { "claimName": "pvc-nas" } })
 }

@@ -65,10 +65,12 @@ impl Scenario {
 
 #[tokio::test]
 async fn an_unknown_state_of_the_node_is_refused() {
-    let mut scenario = Scenario::begin(world(MemberState::Outside, 5));
-    let unknown = Answer::World(wire::World { state: 99, ..wire::World::default() });
-    let effect = scenario.answer(0, unknown);
-    assert!(matches!(&effect, ReplyEffect::SessionRefused(cause) if cause.ends_with("unknown: 99")), "{effect:?}");
+    for state in [MemberState::Unspecified as i32, 99] {
+        let mut scenario = Scenario::begin(world(MemberState::Outside, 5));
+        let effect = scenario.answer(0, Answer::World(wire::World { state, ..wire::World::default() }));
+        let ReplyEffect::SessionRefused(cause) = &effect else { panic!("{effect:?}") };
+        assert!(cause.ends_with(&format!("unknown: {state}")), "{cause}");
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! What `flexor why` says of a job that sizes itself: its pace, its automatic plans with reason and result, and the roles
 //! that are left alone because a person has set them.
 
-use flexor_engine::controller::{JobStatus, SetBy};
+use flexor_engine::controller::{JobStatus, SetBy, Target};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -47,7 +47,7 @@ fn number(plan: &Value) -> u32 {
 }
 
 /// The roles that automatic sizing leaves alone: since when, and who has set them.
-pub fn held_roles(job: &Value, events: &[Value], now: Timestamp) -> String {
+pub fn held_roles(job: &Value, plans: &[Value], events: &[Value], now: Timestamp) -> String {
     let Ok(status) = JobStatus::deserialize(&job["status"]["flexor"]) else { return String::new() };
     let name = cells::text(&job["metadata"]["name"]);
     let mut lines = String::new();
@@ -59,14 +59,31 @@ pub fn held_roles(job: &Value, events: &[Value], now: Timestamp) -> String {
             SetBy::Plan(plan) => format!("the plan {plan}"),
             SetBy::Spec | SetBy::Auto(_) | SetBy::Planner => continue,
         };
-        let is_it = |event: &&Value| {
-            event["reason"] == target.cause.reason.as_str() && event["message"] == *target.cause.message
-        };
-        let since = events.iter().rev().find(is_it).map(|event| age::since(&event["lastTimestamp"], now));
-        let since = since.map(|since| format!(" {since} ago")).unwrap_or_default();
+        let since = since_when(target, &name, plans, events, now);
         lines.push_str(&format!("  {role}: set by {who}{since}; `flexor scale {name} --auto` gives it back\n"));
     }
     titled("Roles that automatic sizing leaves alone", &lines)
+}
+
+/// How long ago a target was set: by its event while that is kept, else by the plan that has set it. Of an edit only
+/// its event knows the time; without it the edit came before the oldest event that is kept.
+fn since_when(target: &Target, job: &str, plans: &[Value], events: &[Value], now: Timestamp) -> String {
+    let is_it =
+        |event: &&Value| event["reason"] == target.cause.reason.as_str() && event["message"] == *target.cause.message;
+    if let Some(event) = events.iter().rev().find(is_it) {
+        return format!(" {} ago", age::since(&event["lastTimestamp"], now));
+    }
+    let of_target = |plan: &&Value| {
+        plan["spec"]["ownerJob"] == *job
+            && matches!(&target.set_by, SetBy::Plan(name) if plan["metadata"]["name"] == **name)
+    };
+    if let Some(plan) = plans.iter().find(of_target) {
+        return format!(" that came {} ago", age::since(&plan["metadata"]["creationTimestamp"], now));
+    }
+    match events.first() {
+        Some(oldest) => format!(" more than {} ago", age::since(&oldest["lastTimestamp"], now)),
+        None => ", no event tells when".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -74,7 +91,6 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use flexor_engine::Cause;
-    use flexor_engine::controller::Target;
     use flexor_model::{Reason, Resources};
     use serde_json::json;
 
@@ -113,9 +129,8 @@ mod tests {
         ");
     }
 
-    #[test]
-    fn a_role_that_a_person_has_set_is_named_with_who_and_since_when() {
-        let target = |set_by| Target {
+    fn target(set_by: SetBy, cause: Cause) -> Target {
+        Target {
             replicas: 2,
             resources: Resources::default(),
             set_by,
@@ -124,27 +139,76 @@ mod tests {
             wanted: None,
             vacant: BTreeSet::new(),
             promised: BTreeMap::new(),
-            cause: Cause::new(Reason::SizeFromPlan, "2 replicas of ps, as the plan two says"),
-        };
-        let targets = [("ps", SetBy::Plan("two".to_owned())), ("worker", SetBy::Auto("deep-auto-0".to_owned()))];
+            cause,
+        }
+    }
+
+    /// A job whose servers were set by a plan.
+    fn job(worker: Target) -> Value {
+        let servers = Cause::new(Reason::SizeFromPlan, "2 replicas of ps, as the plan two says");
+        let targets = [("ps", target(SetBy::Plan("two".to_owned()), servers)), ("worker", worker)];
         let targets: BTreeMap<_, _> =
-            targets.into_iter().map(|(role, set_by)| (role.parse().unwrap(), target(set_by))).collect();
+            targets.into_iter().map(|(role, target)| (role.parse().unwrap(), target)).collect();
         let stored = JobStatus { targets, ..JobStatus::default() };
-        let job = json!({
+        json!({
             "metadata": { "name": "deep" },
             "spec": {
                 "distributionStrategy": "ParameterServerStrategy",
                 "replicaSpecs": { "ps": {}, "worker": { "autoScale": true } },
             },
             "status": { "flexor": stored },
-        });
-        let event = json!({
-            "reason": "SizeFromPlan", "message": "2 replicas of ps, as the plan two says",
-            "lastTimestamp": "2026-01-01T00:03:00Z",
-        });
-        insta::assert_snapshot!(held_roles(&job, &[event], now()), @r"
+        })
+    }
+
+    fn edited() -> Target {
+        target(SetBy::Edit, Cause::new(Reason::SizeFromSpec, "2 replicas of worker, as the job says"))
+    }
+
+    fn event(reason: &str, message: &str, at: &str) -> Value {
+        json!({ "reason": reason, "message": message, "lastTimestamp": at })
+    }
+
+    #[test]
+    fn a_role_that_a_person_has_set_is_named_with_who_and_since_when() {
+        let events = [
+            event("SizeFromPlan", "2 replicas of ps, as the plan two says", "2026-01-01T00:01:00Z"),
+            event("SizeFromPlan", "2 replicas of ps, as the plan two says", "2026-01-01T00:03:00Z"),
+            event("SizeFromSpec", "2 replicas of worker, as the job says", "2026-01-01T00:03:10Z"),
+        ];
+        insta::assert_snapshot!(held_roles(&job(edited()), &[], &events, now()), @r"
         Roles that automatic sizing leaves alone:
           ps: set by the plan two 20s ago; `flexor scale deep --auto` gives it back
+          worker: set by an edit of the job 10s ago; `flexor scale deep --auto` gives it back
+        ");
+        let automatic = target(SetBy::Auto("deep-auto-0".to_owned()), edited().cause);
+        insta::assert_snapshot!(held_roles(&job(automatic), &[], &events, now()), @r"
+        Roles that automatic sizing leaves alone:
+          ps: set by the plan two 20s ago; `flexor scale deep --auto` gives it back
+        ");
+    }
+
+    #[test]
+    fn a_role_whose_event_is_gone_is_named_with_what_is_known_of_its_time() {
+        let plan = |name: &str, job: &str, at: &str| {
+            let metadata = json!({ "name": name, "creationTimestamp": at });
+            json!({ "metadata": metadata, "spec": { "ownerJob": job } })
+        };
+        let plans = [
+            plan("one", "deep", "2026-01-01T00:00:01Z"),
+            plan("two", "other", "2026-01-01T00:00:02Z"),
+            plan("two", "deep", "2026-01-01T00:00:05Z"),
+        ];
+        let oldest = event("PodRuns", "deep-edljob-worker-0", "2026-01-01T00:02:00Z");
+        let newest = event("SizeFromPlan", "3 replicas of ps, as the plan one says", "2026-01-01T00:03:00Z");
+        insta::assert_snapshot!(held_roles(&job(edited()), &plans, &[oldest, newest], now()), @r"
+        Roles that automatic sizing leaves alone:
+          ps: set by the plan two that came 3m15s ago; `flexor scale deep --auto` gives it back
+          worker: set by an edit of the job more than 80s ago; `flexor scale deep --auto` gives it back
+        ");
+        insta::assert_snapshot!(held_roles(&job(edited()), &[], &[], now()), @r"
+        Roles that automatic sizing leaves alone:
+          ps: set by the plan two, no event tells when; `flexor scale deep --auto` gives it back
+          worker: set by an edit of the job, no event tells when; `flexor scale deep --auto` gives it back
         ");
     }
 }

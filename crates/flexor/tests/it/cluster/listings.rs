@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
-use flexor_testbed::{Cluster, ClusterConfig, NodeGroup, cluster_or_skip};
+use flexor_testbed::{Cluster, ClusterConfig, NodeGroup, QPS, cluster_or_skip};
 
 use super::{
     installed::{apply_text, in_repository, succeed},
@@ -48,6 +48,11 @@ impl Section {
 
     fn run(&self, cluster: &Cluster) {
         self.rows.iter().for_each(|row| row.run(cluster));
+    }
+
+    /// Whether its commands say how many queries a Deployment serves.
+    fn needs_metrics(&self) -> bool {
+        self.rows.iter().flat_map(|row| &row.commands).any(|command| command.contains(QPS))
     }
 
     /// Runs a table that installs its controller itself: the operator starts after that row.
@@ -231,6 +236,10 @@ async fn rows_marked_as_true_today_are_true() {
             }
             let _operator = Operator::of_overlay(&cluster, overlay).await;
             if let Some(section) = section {
+                let _metrics = match section.needs_metrics() {
+                    true => Some(cluster.serve_metrics().await.unwrap()),
+                    false => None,
+                };
                 section.run(&cluster);
             }
         }

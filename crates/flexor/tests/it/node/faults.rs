@@ -1,16 +1,17 @@
 //! Faults of containers and namespaces, on one cluster: what the job's status says, and that the job goes on where it can.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use flexor_testbed::{Cluster, nodes_or_skip, skip, torch_or_skip};
 use serde_json::Value;
 
 use super::fixture;
 use crate::cluster::installed::{apply_text, install, succeed};
+use crate::condition::eventually;
 
 const KIND: &str = "elasticjobs.elastic.iml.github.io";
-const DEADLINE: Duration = Duration::from_secs(120);
+/// A job that has done so many more is not disturbed.
+const MORE_STEPS: u64 = 200;
 
 /// A namespace of the cluster, by its name.
 struct Space<'a> {
@@ -54,6 +55,13 @@ impl<'a> Space<'a> {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// The last step that a program says it has done.
+    fn last_step(&self, pod: &str) -> Option<u64> {
+        let log = self.log(pod);
+        let line = log.lines().rev().find(|line| line.contains(" loss "))?;
+        line.split(" step ").nth(1)?.split(' ').next()?.parse().ok()
+    }
+
     /// The uids and restarts of all pods, by name.
     fn pods(&self) -> Vec<(String, String, u64)> {
         let pods = self.get(&["pods"]);
@@ -68,12 +76,12 @@ impl<'a> Space<'a> {
     fn await_message(&self, job: &str, wanted: &str) {
         let message = || self.status(job)["message"].as_str().unwrap_or_default().to_owned();
         let explain = || format!("{:#}\n{}", self.status(job), operator_log(self.cluster));
-        eventually(&format!("{job}: {wanted}"), explain, || message().contains(wanted));
+        eventually(&format!("{job}: {wanted}"), explain, || message().contains(wanted).then_some(()));
     }
 
     fn await_log(&self, pod: &str, wanted: &str) {
         let explain = || format!("{}\n{:#}", self.log(pod), self.get(&["pod", pod])["status"]);
-        eventually(&format!("{wanted} in the log of {pod}"), explain, || self.log(pod).contains(wanted));
+        eventually(&format!("{wanted} in the log of {pod}"), explain, || self.log(pod).contains(wanted).then_some(()));
     }
 
     fn remove(self) {
@@ -86,14 +94,6 @@ fn operator_log(cluster: &Cluster) -> String {
     let words = ["-n", "flexor-system", "logs", "deployment/flexor-operator", "--tail=60"];
     let output = cluster.kubectl(words).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn eventually(what: &str, explain: impl Fn() -> String, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < DEADLINE, "waited for {what}: {}", explain());
-        std::thread::sleep(Duration::from_millis(200));
-    }
 }
 
 /// A job of DLRover's kind; `worker` is its worker's pod as YAML, and `more` stands beside its replicas.
@@ -133,7 +133,7 @@ async fn a_fault_says_why_and_costs_only_what_it_hit() {
     fixture::add_images(&cluster);
     install(&cluster, "deploy/default").await;
     let log = || operator_log(&cluster);
-    eventually("the operator to serve", log, || log().contains("serving kind=\"ElasticJob\""));
+    eventually("the operator to serve", log, || log().contains("serving kind=\"ElasticJob\"").then_some(()));
 
     programs_that_fail(&Space::new(&cluster, "failing", ""));
     pods_that_do_not_start(Space::new(&cluster, "waiting", ""));
@@ -174,7 +174,7 @@ fn programs_that_fail(space: &Space<'_>) {
     space.await_message("crash", "NoDigit: label 12 of record 7 is no digit");
     space.await_message("unrecorded", "its traceback is in the pod's log");
     for job in ["crash", "unrecorded", "greedy"] {
-        eventually(job, || space.status(job).to_string(), || space.status(job)["phase"] == "Failed");
+        eventually(job, || space.status(job).to_string(), || (space.status(job)["phase"] == "Failed").then_some(()));
     }
 }
 
@@ -185,7 +185,7 @@ fn pods_that_do_not_start(space: Space<'_>) {
     let pod = format!("{{containers: [{pod}], volumes: [{{name: data, configMap: {{name: not-there-yet}}}}]}}");
     space.apply(&job("stuck", 1, "", &pod));
     space.await_message("missing", "no-such-image");
-    let waits = || space.get(&["pod", "stuck-edljob-worker-0"])["status"]["phase"] == "Pending";
+    let waits = || (space.get(&["pod", "stuck-edljob-worker-0"])["status"]["phase"] == "Pending").then_some(());
     eventually("stuck to wait", || space.status("stuck").to_string(), waits);
     assert_ne!(space.status("stuck")["phase"], "Running", "{:#}", space.status("stuck"));
     let before = space.pods();
@@ -249,7 +249,7 @@ fn without_rank_0_and_without_an_operator(cluster: &Cluster) {
     // failure of its process or the newcomer first.
     space.await_log("mnist-edljob-worker-0", "/2 restart");
     let log = || space.log("mnist-edljob-worker-1");
-    eventually("the survivor to start again", log, || log().matches("starts at step").count() > 1);
+    eventually("the survivor to start again", log, || (log().matches("starts at step").count() > 1).then_some(()));
     assert_eq!(space.status("mnist")["phase"], "Running");
 
     let before = space.pods();
@@ -259,16 +259,20 @@ fn without_rank_0_and_without_an_operator(cluster: &Cluster) {
     let words = ["-n", "flexor-system", "rollout", "status", "deployment/flexor-operator", "--timeout=120s"];
     succeed(&mut cluster.kubectl(words));
     let log = || operator_log(cluster);
-    eventually("the new operator to serve", log, || log().contains("serving kind=\"ElasticJob\""));
-    space.kubectl(&[
-        "patch",
-        KIND,
-        "mnist",
-        "--type=merge",
-        "-p",
-        "{\"metadata\":{\"annotations\":{\"seen\":\"yes\"}}}",
-    ]);
-    std::thread::sleep(Duration::from_secs(5));
+    eventually("the new operator to serve", log, || log().contains("serving kind=\"ElasticJob\"").then_some(()));
+    // An edit that concerns no pod: the new operator decides, and the job trains on.
+    let patch = r#"{"spec": {"replicaSpecs": {"worker": {"restartCount": 7}}}}"#;
+    space.kubectl(&["patch", KIND, "mnist", "--type=merge", "-p", patch]);
+    let edited = space.get(&[KIND, "mnist"])["metadata"]["generation"].clone();
+    let explain = || format!("{:#}\n{}", space.status("mnist"), operator_log(cluster));
+    eventually("the edit to be seen", explain, || {
+        (space.status("mnist")["observedGeneration"] == edited).then_some(())
+    });
+    let last_step = || space.last_step("mnist-edljob-worker-1");
+    let explain = || format!("{:?}", space.pods());
+    let seen_at = eventually("a step", explain, last_step);
+    let trained_on = || last_step().filter(|step| *step >= seen_at + MORE_STEPS);
+    eventually(&format!("{MORE_STEPS} steps after {seen_at}"), explain, trained_on);
     assert_eq!(space.pods(), before, "nothing was started again");
     space.remove();
 }

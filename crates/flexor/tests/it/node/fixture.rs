@@ -1,15 +1,10 @@
-//! A cluster with real nodes that has every image of our manifests, and a shell in it.
-
-use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::PathBuf;
-use std::process::Command;
+//! A cluster with real nodes that has every image of our manifests.
 
 use flexor_testbed::images::{self, TORCH_FOLDER};
 use flexor_testbed::{Cluster, ClusterConfig, Torch};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::program::{bin, root};
+use crate::program::bin;
 
 /// A cluster with real nodes keeps both cores of a small machine busy.
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -32,34 +27,5 @@ pub fn config(nodes: usize, torch: &Torch) -> ClusterConfig {
 pub fn add_images(cluster: &Cluster) {
     for (name, image) in images::of_tutorials(&bin()).unwrap() {
         cluster.add_image(&image, name).unwrap();
-    }
-}
-
-/// Runs lines of shell as a user in `cargo xtask cluster shell` does, from the root of the repository.
-pub struct Shell<'a> {
-    cluster: &'a Cluster,
-    programs: tempfile::TempDir,
-    folder: PathBuf,
-}
-
-impl<'a> Shell<'a> {
-    pub fn new(cluster: &'a Cluster) -> Self {
-        let programs = tempfile::tempdir().unwrap();
-        symlink(cluster.tools().kubectl(), programs.path().join("kubectl")).unwrap();
-        symlink(bin(), programs.path().join("flexor")).unwrap();
-        Self { cluster, programs, folder: root() }
-    }
-
-    /// `cd` for the lines that follow.
-    pub fn enter(&mut self, folder: &str) {
-        self.folder = fs::canonicalize(self.folder.join(folder)).unwrap();
-    }
-
-    pub fn command(&self, line: &str) -> Command {
-        let path = std::env::var("PATH").unwrap_or_default();
-        let mut command = self.cluster.command_in("sh");
-        command.args(["-c", line]).current_dir(&self.folder);
-        command.env("PATH", format!("{}:{path}", self.programs.path().display()));
-        command
     }
 }

@@ -1,15 +1,12 @@
 //! A TrainingJob of EDL in real containers: it takes the room that there is, is made smaller, and learns the digits.
 
-use std::time::{Duration, Instant};
-
 use flexor_testbed::{Cluster, ClusterConfig, images, nodes_or_skip};
 use serde_json::Value;
 
 use super::fixture;
 use crate::cluster::installed::{apply_text, in_repository, install, succeed};
+use crate::condition::eventually;
 use crate::program::bin;
-
-const DEADLINE: Duration = Duration::from_secs(180);
 
 /// 2 to `most` trainers.
 fn job(most: u32) -> String {
@@ -49,17 +46,9 @@ fn status(cluster: &Cluster) -> Value {
 }
 
 fn await_status(cluster: &Cluster, what: &str, holds: impl Fn(&Value) -> bool) {
-    let began = Instant::now();
-    loop {
-        let status = status(cluster);
-        if holds(&status) {
-            return;
-        }
-        let log =
-            || kubectl(cluster, &["-n", "paddlecloud", "logs", "deployment/training-job-controller", "--tail=40"]);
-        assert!(began.elapsed() < DEADLINE, "waited for {what}: {status:#}\n{}", log());
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    let words = ["-n", "paddlecloud", "logs", "deployment/training-job-controller", "--tail=40"];
+    let explain = || format!("{:#}\n{}", status(cluster), kubectl(cluster, &words));
+    eventually(what, explain, || holds(&status(cluster)).then_some(()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

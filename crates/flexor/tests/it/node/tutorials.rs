@@ -1,25 +1,15 @@
 //! The pages of the tutorials, each on a cluster of its own.
 
-use std::fs;
-
 use flexor_testbed::{Cluster, nodes_or_skip, skip, torch_or_skip};
 
-use super::fixture::{self, Shell};
-use super::page;
-use crate::program::root;
+use super::fixture;
+use crate::page::{self, Reader};
 
 /// Follows a page from its first command to its last.
 fn follow(cluster: &Cluster, page: &str) {
-    let text = fs::read_to_string(root().join("docs/tutorials").join(page)).unwrap();
-    let steps = page::steps(&text);
-    assert!(steps.len() > 10, "{page} has commands: {steps:?}");
-    let mut shell = Shell::new(cluster);
-    for step in steps {
-        match step.command.strip_prefix("cd ") {
-            Some(folder) => shell.enter(folder),
-            None => step.run(|line| shell.command(line)),
-        }
-    }
+    let mut reader = Reader::new(cluster);
+    page::steps(page).iter().for_each(|step| reader.follow(step));
+    reader.finish();
 }
 
 /// A cluster with all images, or a reason to skip.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use flexor_testbed::{Cluster, ClusterConfig, cluster_or_skip};
-use serde_json::Value;
+use flexor_testbed::{ClusterConfig, cluster_or_skip};
 
+use super::audit::creations;
 use super::jobs::{ALL_REDUCE, PARAMETER_SERVERS, apply, await_running, eventually, get, running, served};
 use super::turn;
 
@@ -59,22 +59,6 @@ async fn a_quota_shows_in_the_status_and_the_job_goes_on_when_it_is_lifted() {
     await_running(&namespace, &operator, &["elasticjob-j-dlrover-master", "j-edljob-worker-0", "j-edljob-worker-1"]);
 }
 
-/// How often each pod was created, as the API server wrote it down.
-fn creations(cluster: &Cluster, namespace: &str) -> BTreeMap<String, u32> {
-    let log = std::fs::read_to_string(cluster.audit_log()).unwrap();
-    let mut created = BTreeMap::new();
-    for request in log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-        let object = &request["objectRef"];
-        let is_pod =
-            object["resource"] == "pods" && object["subresource"].is_null() && object["namespace"] == namespace;
-        let is_ours = request["user"]["username"] == "system:serviceaccount:flexor-system:flexor-operator";
-        if is_pod && is_ours && request["verb"] == "create" && request["responseStatus"]["code"] == 201 {
-            *created.entry(object["name"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
-        }
-    }
-    created
-}
-
 /// The audit log says of a request whose client was killed before its answer that it was not answered. So a pod that is
 /// there may not be counted, and no pod may be counted more often than it was wanted.
 fn assert_created_at_most(created: &BTreeMap<String, u32>, wanted: &BTreeMap<String, u32>) {
@@ -105,7 +89,7 @@ async fn an_operator_killed_after_every_action_reaches_the_same_end_and_creates_
     assert!(lives > 10, "{lives} lives for more than ten actions");
     assert_eq!(running(&namespace), sorted(&[&of_j, &of_p]));
     let once = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 1)).collect::<BTreeMap<_, _>>();
-    assert_created_at_most(&creations(&cluster, namespace.name()), &once(&sorted(&[&of_j, &of_p])));
+    assert_created_at_most(&creations(&cluster, namespace.name(), "pods"), &once(&sorted(&[&of_j, &of_p])));
 
     // A lost pod, an edit and a plan at the same time.
     crate::cluster::installed::succeed(&mut namespace.kubectl(["delete", "pod", "j-edljob-worker-1"]));
@@ -118,7 +102,7 @@ async fn an_operator_killed_after_every_action_reaches_the_same_end_and_creates_
     assert_eq!(get(&namespace, &["scaleplan", "more"])["status"]["phase"], "Succeeded");
     let mut expected = once(&sorted(&[&of_j, &of_p, &more]));
     expected.insert("j-edljob-worker-1".to_owned(), 2);
-    assert_created_at_most(&creations(&cluster, namespace.name()), &expected);
+    assert_created_at_most(&creations(&cluster, namespace.name(), "pods"), &expected);
 
     // An operator that lives on finds nothing to do.
     operator.restart();

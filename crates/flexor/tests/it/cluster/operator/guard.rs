@@ -19,12 +19,21 @@ static TURN: Mutex<()> = Mutex::const_new(());
 const DEADLINE: Duration = Duration::from_secs(120);
 /// An operator that did nothing for so long has nothing to do.
 const QUIET: Duration = Duration::from_secs(3);
-/// Nothing runs in the pods of fake nodes.
-const ARGS: [&str; 5] = ["operator", "--http", "127.0.0.1:0", "--no-master-feeds", "--image"];
+const ARGS: [&str; 4] = ["operator", "--http", "127.0.0.1:0", "--image"];
 const IMAGE: &str = "flexor:test";
 
-fn args(image: &str) -> impl Iterator<Item = String> {
-    ARGS.into_iter().chain([image]).map(str::to_owned)
+/// Whether there are masters that the operator can dial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Masters {
+    /// Nothing runs in the pods of fake nodes.
+    Absent,
+    /// The test plays them.
+    Played,
+}
+
+pub fn args(image: &str, masters: Masters) -> impl Iterator<Item = String> {
+    let feeds = (masters == Masters::Absent).then_some("--no-master-feeds");
+    ARGS.into_iter().chain([image]).chain(feeds).map(str::to_owned)
 }
 
 /// Waits for the turn of a test that starts a cluster with an operator.
@@ -39,6 +48,8 @@ pub struct Operator<'a> {
     program: Option<ClusterProgram>,
     /// The image that it gives to jobs from its next start on.
     pub image: &'static str,
+    /// Whether it dials masters, from its next start on.
+    pub masters: Masters,
     /// The API server forgets for a moment who has which rights when it starts.
     pub may_be_refused: bool,
 }
@@ -55,8 +66,13 @@ impl<'a> Operator<'a> {
 
     /// Under a service account; waits until it serves.
     pub async fn start(cluster: &'a Cluster, namespace: &str, account: &str) -> Self {
-        let kubeconfig = cluster.kubeconfig_of(namespace, account).await.unwrap();
-        let mut operator = Self { cluster, kubeconfig, program: None, image: IMAGE, may_be_refused: false };
+        Self::start_with(cluster, cluster.kubeconfig_of(namespace, account).await.unwrap())
+    }
+
+    /// With a kubeconfig; waits until it serves.
+    pub fn start_with(cluster: &'a Cluster, kubeconfig: PathBuf) -> Self {
+        let (image, masters) = (IMAGE, Masters::Absent);
+        let mut operator = Self { cluster, kubeconfig, program: None, image, masters, may_be_refused: false };
         operator.restart();
         operator
     }
@@ -69,7 +85,7 @@ impl<'a> Operator<'a> {
         let began = Instant::now();
         let mut lives = 0;
         loop {
-            let args = args(self.image).chain(abort.clone());
+            let args = args(self.image, self.masters).chain(abort.clone());
             let mut program = self.cluster.run(&bin(), args, &self.kubeconfig).unwrap();
             lives += 1;
             let born = Instant::now();
@@ -87,7 +103,7 @@ impl<'a> Operator<'a> {
     /// Starts one that must refuse to serve. Returns what it said.
     pub async fn refused(cluster: &'a Cluster, namespace: &str, account: &str) -> String {
         let kubeconfig = cluster.kubeconfig_of(namespace, account).await.unwrap();
-        let mut program = cluster.run(&bin(), args(IMAGE), &kubeconfig).unwrap();
+        let mut program = cluster.run(&bin(), args(IMAGE, Masters::Absent), &kubeconfig).unwrap();
         let began = Instant::now();
         loop {
             if let Some(status) = program.ended() {
@@ -102,7 +118,7 @@ impl<'a> Operator<'a> {
     /// Kills it if it runs, starts it, and waits until it serves.
     pub fn restart(&mut self) {
         self.kill();
-        self.program = Some(self.cluster.run(&bin(), args(self.image), &self.kubeconfig).unwrap());
+        self.program = Some(self.cluster.run(&bin(), args(self.image, self.masters), &self.kubeconfig).unwrap());
         let began = Instant::now();
         while !self.log().contains(" serving ") {
             assert!(began.elapsed() < DEADLINE, "the operator does not serve: {}", self.log());

@@ -1,26 +1,13 @@
 //! What users see of a job that the operator serves.
 
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
 
 use flexor_testbed::{Cluster, ClusterConfig, TestNamespace, cluster_or_skip};
 use serde_json::Value;
 
 use super::{Operator, turn};
 use crate::cluster::installed::{install, succeed};
-
-const DEADLINE: Duration = Duration::from_secs(120);
-
-/// Repeats a look until it is as wanted.
-pub fn eventually<T>(what: &str, explain: impl Fn() -> String, mut look: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(seen) = look() {
-            return seen;
-        }
-        assert!(began.elapsed() < DEADLINE, "waited for {what}: {}", explain());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
+pub use crate::condition::eventually;
 
 /// kubectl's JSON.
 pub fn get(namespace: &TestNamespace<'_>, words: &[&str]) -> Value {
@@ -41,6 +28,14 @@ pub fn running(namespace: &TestNamespace<'_>) -> Vec<String> {
     let runs = |pod: &&Value| pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null();
     let items = pods["items"].as_array().unwrap();
     items.iter().filter(runs).map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The uids of all pods, by name.
+pub fn uids(namespace: &TestNamespace<'_>) -> BTreeMap<String, String> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let pods = get(namespace, &["pods"]);
+    let pods = pods["items"].as_array().unwrap().iter();
+    pods.map(|pod| (text(&pod["metadata"]["name"]), text(&pod["metadata"]["uid"]))).collect()
 }
 
 pub fn await_running(namespace: &TestNamespace<'_>, operator: &Operator<'_>, wanted: &[&str]) {

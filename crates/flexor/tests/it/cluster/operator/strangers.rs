@@ -1,23 +1,13 @@
 //! What others do to the objects of a job: edits, deletions, names used again, nodes that are lost.
 
-use std::collections::BTreeMap;
-
 use flexor_testbed::{ClusterConfig, Component, NodeGroup, TestNamespace, cluster_or_skip};
 
-use super::jobs::{ALL_REDUCE, apply, await_running, eventually, get, running, served};
+use super::jobs::{ALL_REDUCE, apply, await_running, eventually, get, running, served, uids};
 use super::turn;
 use crate::cluster::installed::succeed;
 
 const KIND: &str = "elasticjobs.elastic.iml.github.io";
 const ALL: [&str; 3] = ["elasticjob-j-dlrover-master", "j-edljob-worker-0", "j-edljob-worker-1"];
-
-/// The uids of all pods, by name.
-fn uids(namespace: &TestNamespace<'_>) -> BTreeMap<String, String> {
-    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
-    let pods = get(namespace, &["pods"]);
-    let pods = pods["items"].as_array().unwrap().iter();
-    pods.map(|pod| (text(&pod["metadata"]["name"]), text(&pod["metadata"]["uid"]))).collect()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_of_a_lost_node_are_replaced_although_no_kubelet_ends_them() {

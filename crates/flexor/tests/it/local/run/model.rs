@@ -2,15 +2,13 @@
 //! cluster with real processes. Both come to the same state after every act, also where the cluster is stopped between
 //! any two of its own and another takes it over.
 
-mod history;
-mod pure;
 mod real;
 
 use flexor_model::IdRule;
 
-use self::history::{Act, Dice, acts};
-use self::pure::Pure;
 use self::real::Real;
+use crate::model::history::{Act, Dice, acts};
+use crate::model::pure::Pure;
 
 /// Plays a history in both worlds. How often the cluster was stopped.
 fn play(ids: IdRule, history: &[Act], stop_after: Option<usize>, what: &str) -> usize {

@@ -71,6 +71,9 @@ fn a_job_that_does_not_fit_is_held_whole_until_another_is_gone() {
     assert!(why.contains("needs 3.3 cores"), "{why}");
     workspace.says(&["delete", "trainingjob", "digits-a"]);
     workspace.await_running("digits-b-trainer-2");
+    let why = workspace.says(&["why", "digits-b"]);
+    let changes = why.split("Sizes from the cluster's planner:").nth(1).unwrap_or_default();
+    assert!(changes.contains("s ago trainer 0 -> 3: "), "{why}");
     running.signal(Signal::SIGINT);
     running.wait_for(130);
 }

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use flexor_dialects::manifest::{self, Subject, Verdict};
 use flexor_local::cluster::{Cluster, JobKey, Options, PodRecord};
 use flexor_local::limits::LimitsMode;
 use flexor_local::state_dir::StateDirError;
-use flexor_model::{IdRule, Job, MigratePod, Plan, PlanOrigin, Resources, RoleChange, RoleKind};
+use flexor_model::{IdRule, Job, RoleKind};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::runtime::Runtime;
@@ -16,8 +15,10 @@ use tokio::task::JoinHandle;
 
 use super::super::super::faults::deadline::eventually;
 use super::super::cluster::{Workspace, job_of};
-use super::history::Act;
-use super::pure::State;
+use crate::model::history::Act;
+use crate::model::job_of_manifest;
+use crate::model::plan::{migration_of, plan_for};
+use crate::model::pure::State;
 use crate::program::bin;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,10 +40,7 @@ impl Real {
     pub fn new(ids: IdRule, stop_after: Option<usize>) -> Self {
         let place = Workspace::new();
         let manifest = job_of("model", 2, PROGRAM);
-        let report = manifest::check(manifest.to_string().as_bytes());
-        let verdict = report.documents.into_iter().next().unwrap().verdict;
-        let Verdict::Accepted { subject, .. } = verdict else { panic!("the manifest is refused") };
-        let Subject::Job(mut job) = *subject else { panic!("the manifest is no job") };
+        let mut job = job_of_manifest(&manifest.to_string());
         job.roles.iter_mut().find(|role| role.kind == RoleKind::Worker).unwrap().naming.ids = ids;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (cluster, driver) = open(&runtime, &place, stop_after.unwrap_or(usize::MAX));
@@ -174,28 +172,4 @@ fn open(runtime: &Runtime, place: &Workspace, acts: usize) -> (Cluster, JoinHand
         runtime.spawn(async move { cluster.run_until_acted(acts).await })
     };
     (cluster, driver)
-}
-
-/// The plan of this number.
-pub fn plan_for(job: &Job, number: usize, workers: u32) -> Plan {
-    let role = job.role(RoleKind::Worker).unwrap().name.clone();
-    Plan {
-        name: format!("plan-{number}").parse().unwrap(),
-        namespace: None,
-        job: job.name.clone(),
-        origin: PlanOrigin::Manual,
-        roles: BTreeMap::from([(role, RoleChange { replicas: Some(workers), resources: Resources::default() })]),
-        create: Vec::new(),
-        remove: Vec::new(),
-        migrate: Vec::new(),
-        gives_back: false,
-        message: String::new(),
-        server_addresses: Vec::new(),
-    }
-}
-
-/// The plan of this number, by which a pod migrates.
-pub fn migration_of(job: &Job, number: usize, pod: &str) -> Plan {
-    let migrate = vec![MigratePod { pod: pod.parse().unwrap(), resources: Resources::default() }];
-    Plan { roles: BTreeMap::new(), migrate, ..plan_for(job, number, 1) }
 }

@@ -107,16 +107,15 @@ fn the_plans_of_the_tutorial_lead_to_its_listings_and_restart_no_other_pod() {
     assert!(moved.is_some_and(|(old, new)| old != new), "{before:?} {after:?}");
     assert_eq!(before, after, "all other pods keep their processes");
     let why = cluster.says(&["why", AUTO]);
-    for part in [
-        "Pace: ",
-        "Automatic plans:\n  deepctr-auto-scaling-auto-0 came ",
-        " more: ",
-        " steps/s expected; ",
-        "ps: set by the plan deepctr-manual-scaling-plan-2 ",
-        "; `flexor scale deepctr-auto-scaling --auto` gives it back",
-    ] {
+    for part in ["Pace: ", "Automatic plans:\n  deepctr-auto-scaling-auto-0 came ", " more: ", " steps/s expected; "] {
         assert!(why.contains(part), "{part} in {why}");
     }
+    let held = why.lines().find_map(|line| line.strip_prefix("  ps: set by the plan deepctr-manual-scaling-plan-2 "));
+    let since =
+        held.and_then(|rest| rest.strip_suffix(" ago; `flexor scale deepctr-auto-scaling --auto` gives it back"));
+    assert!(since.is_some_and(|since| since.starts_with(|first: char| first.is_ascii_digit())), "{why}");
+    let log = cluster.says(&["logs", &format!("{AUTO}-edljob-chief-0")]);
+    assert!(log.contains("every batch waits 30ms for its data (--batch-delay)\n"), "{log}");
     let top = cluster.says(&["top", AUTO]);
     assert!(top.contains(" steps/s, ") && top.contains(" limit"), "{top}");
 }

@@ -9,7 +9,7 @@ pub enum Act {
     Kill(u32),
     /// Its pod is deleted.
     Delete(u32),
-    /// The process that looks after the pod is killed, and so the pod is lost.
+    /// Its pod is lost to the infrastructure: on a laptop its supervisor is killed, on a cluster its node evicts it.
     Lose(u32),
     /// A plan asks for so many workers.
     Scale(u32),

@@ -8,12 +8,12 @@ use flexor_engine::controller::{
     Planning, PodPhase, Slot,
 };
 use flexor_engine::nodes::{ObservedExit, ProgramExit};
-use flexor_model::{Job, JobUid, RoleKind, UnixTime};
+use flexor_model::{IdRule, Job, JobUid, RoleKind, UnixTime};
 
 use super::history::Act;
-use super::real::{migration_of, plan_for};
+use super::plan::{migration_of, plan_for};
 
-/// What both worlds have in common: no times, no unique ids, no words.
+/// What all worlds have in common: no times, no unique ids, no words.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
     pub phase: Phase,
@@ -37,6 +37,8 @@ pub struct Seat {
     failures: u32,
     /// Whether it ended well, once it has ended.
     ended: Option<bool>,
+    /// Whether its pod was observed, unless it has ended. A pod that is gone and was not observed is no loss.
+    seen: bool,
 }
 
 impl State {
@@ -50,6 +52,7 @@ impl State {
             relaunches: slot.relaunches,
             failures: slot.history.counted,
             ended: slot.end.as_ref().map(|end| end.succeeded),
+            seen: slot.seen || slot.end.is_some(),
         };
         let slots = status.roles.iter().flat_map(|(role, slots)| {
             slots.slots.iter().map(move |(rank, record)| ((role.to_string(), rank.0), slot(record)))
@@ -62,6 +65,16 @@ impl State {
             pods: pods.map(|(name, phase)| (name, format!("{phase:?}"))).collect(),
         }
     }
+
+    /// What a controller remembers of it that is killed between any two actions. Where a replacement has the name of
+    /// the lost pod, the controller may forget the loss: losses cost nothing, so they need not be written before the
+    /// replacement is created.
+    pub fn after_kills(mut self, ids: IdRule) -> Self {
+        if ids == IdRule::Rank {
+            self.slots.values_mut().for_each(|seat| seat.relaunches = 0);
+        }
+        self
+    }
 }
 
 pub struct Pure {
@@ -71,18 +84,25 @@ pub struct Pure {
     services: BTreeSet<String>,
     plans: Vec<ObservedPlan>,
     now: UnixTime,
-    uids: u64,
+    /// How often each pod was created, by name.
+    creations: BTreeMap<String, u32>,
 }
 
 impl Pure {
     pub fn new(job: Job) -> Self {
         let (status, now) = (JobStatus::default(), UnixTime::from_secs(1_000_000));
-        Self { job, status, pods: Vec::new(), services: BTreeSet::new(), plans: Vec::new(), now, uids: 0 }
+        let (services, creations) = (BTreeSet::new(), BTreeMap::new());
+        Self { job, status, pods: Vec::new(), services, plans: Vec::new(), now, creations }
     }
 
     pub fn state(&self) -> State {
         let pods = self.pods.iter().map(|pod| (pod.name.clone(), pod.phase));
         State::of(&self.status, self.plans.iter().map(|plan| &plan.status), pods)
+    }
+
+    /// How often each pod was created, by name.
+    pub fn creations(&self) -> &BTreeMap<String, u32> {
+        &self.creations
     }
 
     pub fn act(&mut self, act: &Act) {
@@ -169,10 +189,11 @@ impl Pure {
                 self.plans.iter_mut().find(|seen| seen.plan.name.as_str() == plan).unwrap().status = status;
             }
             Action::CreatePod(desired) => {
-                self.uids += 1;
+                *self.creations.entry(desired.name.clone()).or_default() += 1;
+                let number: u32 = self.creations.values().sum();
                 self.pods.push(ObservedPod {
                     name: desired.name,
-                    uid: format!("pod-{}", self.uids),
+                    uid: format!("pod-{number}"),
                     role: desired.role,
                     id: desired.id,
                     rank: desired.rank,
