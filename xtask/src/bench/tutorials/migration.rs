@@ -130,9 +130,9 @@ impl Master {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         let body = answer.split_once("\r\n\r\n").map(|(_, body)| body).context("an answer without a body")?;
-        let datasets: Value = serde_json::from_str(body).with_context(|| answer.clone())?;
+        let answer: Value = serde_json::from_str(body).with_context(|| answer.clone())?;
         let accounted = |dataset: &Value| dataset["totals"]["accounted"].as_u64().unwrap_or(0);
-        Ok(datasets.as_array().context("a list of data")?.iter().map(accounted).sum())
+        Ok(answer["datasets"].as_array().context("a list of data")?.iter().map(accounted).sum())
     }
 }
 

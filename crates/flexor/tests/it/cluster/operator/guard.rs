@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use flexor_testbed::{Cluster, ClusterProgram};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::cluster::installed::succeed;
 use crate::listings::Row;
 use crate::program::bin;
 
-/// A test with an operator has a control plane of its own. Several at once would be too slow for their deadlines.
-static TURN: Mutex<()> = Mutex::const_new(());
+/// A test with an operator has a control plane of its own. More than two at once would be too slow for their deadlines.
+static TURNS: Semaphore = Semaphore::const_new(2);
 
 const DEADLINE: Duration = Duration::from_secs(120);
 /// An operator that did nothing for so long has nothing to do.
@@ -37,8 +37,8 @@ pub fn args(image: &str, masters: Masters) -> impl Iterator<Item = String> {
 }
 
 /// Waits for the turn of a test that starts a cluster with an operator.
-pub async fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().await
+pub async fn turn() -> SemaphorePermit<'static> {
+    TURNS.acquire().await.expect("nobody closes it")
 }
 
 /// A running operator; dropping it kills it.

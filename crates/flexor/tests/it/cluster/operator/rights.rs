@@ -14,7 +14,7 @@ type Right = (String, String, String);
 
 /// Used by the API server on behalf of the operator, where it checks who may name a job as owner; no request of its own.
 const OWNER_CHECK: &str = "/finalizers";
-/// Used only where masters run, which measure and propose plans: not on fake nodes.
+/// Used where masters measure and propose plans. [`super::plans`] plays one, and its operator has these rights only.
 const OF_PROPOSED_PLANS: [&str; 2] = ["create", "delete"];
 
 /// All rights that the roles of an overlay grant.
