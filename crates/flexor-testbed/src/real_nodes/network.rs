@@ -21,6 +21,9 @@ const SERVICES: &str = "10.96.0.0/16";
 /// The bridge that all nodes are connected to, in the cluster's network.
 const BRIDGE: &str = "nodes";
 
+/// Its hardware address, which would change with the nodes.
+const BRIDGE_HARDWARE: &str = "02:00:0a:fa:00:01";
+
 /// A node's end of its cable.
 const CABLE: &str = "eth0";
 
@@ -49,6 +52,12 @@ impl NodeAddresses {
         Ipv4Addr::new(10, 245, self.number, 1)
     }
 
+    /// The hardware address of that bridge. By itself a bridge has the lowest of its ports, so that it changes with the
+    /// pods that come and go, and a pod that knows the old one loses its gateway.
+    fn gateway_hardware(self) -> String {
+        format!("02:00:0a:f5:{:02x}:01", self.number)
+    }
+
     pub(super) fn pods(self) -> String {
         format!("10.245.{}.0/24", self.number)
     }
@@ -60,7 +69,7 @@ pub(super) fn create_bridge(cluster: &Sandbox) -> anyhow::Result<()> {
     script(
         cluster,
         &format!(
-            "ip link add {BRIDGE} type bridge
+            "ip link add {BRIDGE} address {BRIDGE_HARDWARE} type bridge
              ip address add {CONTROL_PLANE}/24 dev {BRIDGE}
              ip link set {BRIDGE} up
              ip route add {SERVICES} via {services_via}"
@@ -73,7 +82,7 @@ pub(super) fn connect(cluster: &Sandbox, node: &Sandbox, name: &str, addresses: 
     let Sandbox::Namespaces { init, .. } = node else {
         anyhow::bail!("a real node needs namespaces");
     };
-    let (address, gateway) = (addresses.node(), addresses.gateway());
+    let (address, gateway, hardware) = (addresses.node(), addresses.gateway(), addresses.gateway_hardware());
     script(
         cluster,
         &format!(
@@ -88,7 +97,7 @@ pub(super) fn connect(cluster: &Sandbox, node: &Sandbox, name: &str, addresses: 
              ip address add {address}/24 dev {CABLE}
              ip link set {CABLE} up
              ip route add default via {CONTROL_PLANE}
-             ip link add {POD_BRIDGE} type bridge
+             ip link add {POD_BRIDGE} address {hardware} type bridge
              ip address add {gateway}/24 dev {POD_BRIDGE}
              ip link set {POD_BRIDGE} up"
         ),
