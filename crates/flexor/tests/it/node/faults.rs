@@ -121,7 +121,8 @@ fn container(words: &str, more: &str) -> String {
 }
 
 /// The pods share no disk, so a checkpoint of one would be of another step than its successor's: none is written.
-const TRAIN: &str = "torchrun, --nproc-per-node=1, train.py, --epochs=100000, --checkpoint=/tmp/model.pt, --checkpoint-every=100000000";
+const TRAIN: &str =
+    "torchrun, --nproc-per-node=1, train.py, --epochs=100000, --checkpoint=/tmp/model.pt, --checkpoint-every=100000000";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_says_why_and_costs_only_what_it_hit() {
