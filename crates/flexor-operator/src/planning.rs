@@ -195,7 +195,7 @@ pub(crate) async fn run(shared: Arc<Shared>, queues: Queues, stores: Vec<Store<D
     planning.lock().seen = None;
     let mut planner = ClusterPlanner::default();
     loop {
-        // Without planned jobs the other pods of the cluster are nobody's business.
+        // Without planned jobs there is nothing to plan for, whatever other pods do.
         let next_at = if planning.has_jobs() { plan(&mut planner, &shared, &queues, &pods) } else { None };
         let wait = next_at.map_or(Duration::MAX, |at| at.saturating_sub(now()));
         tokio::select! {

@@ -38,7 +38,7 @@ pub fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// Somebody who follows a page.
+/// The reader of a page, who runs its commands.
 pub struct Reader<'a> {
     first: Shell<'a>,
     second: Shell<'a>,

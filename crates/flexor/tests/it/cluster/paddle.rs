@@ -151,17 +151,17 @@ const TRAINERS: &str = "
 apiVersion: v1
 kind: Pod
 metadata: {name: mnist1-trainer-10, labels: {paddle-job: mnist1}}
-spec: {schedulerName: nobody, containers: [{name: trainer, image: x}]}
+spec: {schedulerName: no-such-scheduler, containers: [{name: trainer, image: x}]}
 ---
 apiVersion: v1
 kind: Pod
 metadata: {name: mnist1-trainer-9, labels: {paddle-job: mnist1}}
-spec: {schedulerName: nobody, containers: [{name: trainer, image: x}]}
+spec: {schedulerName: no-such-scheduler, containers: [{name: trainer, image: x}]}
 ---
 apiVersion: v1
 kind: Pod
 metadata: {name: mnist2-trainer-0, labels: {paddle-job: mnist2}}
-spec: {schedulerName: nobody, containers: [{name: trainer, image: x}]}
+spec: {schedulerName: no-such-scheduler, containers: [{name: trainer, image: x}]}
 ";
 /// What a kubelet says of a trainer that has failed.
 const FAILED: &str = r#"{"status": {"phase": "Failed", "startTime": "2026-01-02T03:04:05Z", "containerStatuses": [{

@@ -21,14 +21,14 @@ pub struct State {
     pub targets: BTreeMap<String, u32>,
     pub plans: Vec<PlanPhase>,
     /// By role and rank.
-    pub slots: BTreeMap<(String, u32), Seat>,
+    pub slots: BTreeMap<(String, u32), SlotState>,
     /// Those that are there.
     pub pods: BTreeSet<(String, String)>,
 }
 
-/// A place in a role.
+/// What a slot of a role has come to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seat {
+pub struct SlotState {
     /// The number of its pod.
     id: u32,
     /// How often it was filled again.
@@ -47,7 +47,7 @@ impl State {
         plans: impl Iterator<Item = &'a PlanStatus>,
         pods: impl Iterator<Item = (String, PodPhase)>,
     ) -> Self {
-        let slot = |slot: &Slot| Seat {
+        let slot = |slot: &Slot| SlotState {
             id: slot.id.0,
             relaunches: slot.relaunches,
             failures: slot.history.counted,
@@ -71,7 +71,7 @@ impl State {
     /// replacement is created.
     pub fn after_kills(mut self, ids: IdRule) -> Self {
         if ids == IdRule::Rank {
-            self.slots.values_mut().for_each(|seat| seat.relaunches = 0);
+            self.slots.values_mut().for_each(|slot| slot.relaunches = 0);
         }
         self
     }

@@ -38,7 +38,7 @@ pub fn args(image: &str, masters: Masters) -> impl Iterator<Item = String> {
 
 /// Waits for the turn of a test that starts a cluster with an operator.
 pub async fn turn() -> SemaphorePermit<'static> {
-    TURNS.acquire().await.expect("nobody closes it")
+    TURNS.acquire().await.expect("the semaphore is never closed")
 }
 
 /// A running operator; dropping it kills it.

@@ -93,7 +93,7 @@ fn conflicts_of(cluster: &Cluster, namespace: &str) -> usize {
     audited(cluster, namespace).iter().filter(is_conflict).count()
 }
 
-/// Writes annotations until it is told to end. Each makes a new version of the job, so that writes of its status
+/// Writes annotations until `ends` is set. Each makes a new version of the job, so that writes of its status
 /// conflict.
 async fn annotate(jobs: Api<ElasticJob>, lane: u32, ends: Arc<AtomicBool>) {
     for number in 0..MOST_WRITES {
